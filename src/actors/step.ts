@@ -1,0 +1,57 @@
+import type { Tables } from "../blocks/tables.ts";
+import type { EngineChannel } from "../store/engine.ts";
+import type { TraceWriter } from "../trace/events.ts";
+import type { Message } from "./messages.ts";
+
+/**
+ * The one interface of all actors. An actor is a plain object with its own tables; a host gives it a thread (thread host) or
+ * a turn (simulated host) and everything from outside: clock, randomness, log, outboxes, engine.
+ */
+export interface Actor {
+  /**
+   * Takes what is in the inbox and what the engine has completed, changes the actor's own tables in place and sends
+   * messages. Bounded work: at most `inbox` holds now, then it returns and is called again. Returns the time (context.now
+   * milliseconds) at which it wants to be called even if nothing arrives; Infinity for never. Never waits, allocates nothing
+   * per block. A throw is a broken invariant: the host reports it and the supervisor restarts the actor under a new epoch.
+   */
+  step(inbox: Inbox, tables: Tables, context: ActorContext): number;
+
+  /** True once after `stop` nothing is in flight. */
+  idle(): boolean;
+}
+
+export interface Inbox {
+  /** Next message of this step, or null. */
+  next(): Message | null;
+}
+
+export interface Log {
+  debug(fields: object, text: string): void;
+  info(fields: object, text: string): void;
+  warn(fields: object, text: string): void;
+  error(fields: object, text: string): void;
+}
+
+export interface ActorContext {
+  /** This incarnation's number, from 1. */
+  readonly epoch: number;
+  /** Milliseconds, monotonic, from an arbitrary start; fixed during one step. */
+  nowMs(): number;
+  /** Uniform in [0, 1). */
+  random(): number;
+  readonly log: Log;
+  readonly trace: TraceWriter;
+  /** The actor's channel to the storage engine (lookup, loader, saver). */
+  readonly engine: EngineChannel;
+  /**
+   * Puts a message in another actor's mailbox; the host wakes the receiver once after the step. The mailboxes are sized as
+   * the sum of what their senders may have in flight, so a full one is a broken invariant and throws. Where a receiver may
+   * lag legitimately (front end), the sender asks `room` first.
+   */
+  send(actor: number, message: Message): void;
+  room(actor: number): number;
+  /** Atomics.load of REQUEST_LOOKUP_WORD of a slot: the only word of another actor that a step may poll. Recorded. */
+  readLookup(slot: number): number;
+  /** Synchronous block hashing through the addon (or its twin in the simulator); see NativeBinding.hashBlocks. */
+  hashBlocks(tokenPage: number, hashPage: number, extrasPage: number, fromBlock: number, toBlock: number): number;
+}

@@ -1,0 +1,105 @@
+import {
+  BLOCK_PAGE_WORDS,
+  HASH_PAGE_WORDS,
+  HASH_STRIDE_WORDS,
+  HASHES_PER_PAGE,
+  JOB_WORDS,
+  BLOCKS_PER_PAGE,
+  REQUEST_WORDS,
+  stepWords,
+  TOKEN_PAGE_WORDS,
+  TOKENS_PER_PAGE,
+} from "./layout.ts";
+import { PageArena } from "./page-arena.ts";
+
+/** Sizes of the shared tables. All are counts; memory follows them. */
+export interface TableDimensions {
+  /** Requests that may be waiting, running or draining at a time. */
+  readonly requestSlots: number;
+  /** Loads and saves that may be in flight at a time. */
+  readonly jobSlots: number;
+  /** Most tokens of one request (prompt and answer). */
+  readonly tokensPerRequestMax: number;
+  /** Tokens of all requests in the tables together: prompt plus room for the answer. */
+  readonly tokensMax: number;
+  readonly hashBlockSize: number;
+  readonly blockSize: number;
+  readonly groups: number;
+  /** KV blocks of the serving loop. */
+  readonly blockCount: number;
+  /** Sequences in one scheduling step; 0 when the serving loop runs its own model. */
+  readonly stepSequencesMax: number;
+}
+
+/** The shared memory itself: plain data that can be posted to a worker. */
+export interface TableBuffers {
+  readonly dimensions: TableDimensions;
+  readonly requests: SharedArrayBuffer;
+  readonly jobs: SharedArrayBuffer;
+  readonly blockPages: SharedArrayBuffer;
+  readonly tokenPages: SharedArrayBuffer;
+  readonly hashPages: SharedArrayBuffer;
+  readonly steps: SharedArrayBuffer;
+}
+
+/** Number of step buffers: one is being computed while the next is filled. */
+export const STEP_BUFFERS = 2;
+
+export function createTableBuffers(dimensions: TableDimensions): TableBuffers {
+  const words = (count: number): SharedArrayBuffer => new SharedArrayBuffer(Math.max(1, count) * 4);
+  const { requestSlots, jobSlots, groups } = dimensions;
+  const tokenPages = Math.ceil(dimensions.tokensMax / TOKENS_PER_PAGE) + 2 * requestSlots;
+  const hashPages = Math.ceil(dimensions.tokensMax / dimensions.hashBlockSize / HASHES_PER_PAGE) + requestSlots;
+  // Each request row and each job row wastes at most one page a group; the rest is one entry for each block that may be
+  // named at the same time: once by a request, once by a job.
+  const blockPages =
+    groups * (requestSlots + jobSlots) +
+    Math.ceil((4 * groups * Math.max(dimensions.blockCount, dimensions.tokensMax / dimensions.blockSize)) / BLOCKS_PER_PAGE);
+  return {
+    dimensions,
+    requests: words(requestSlots * REQUEST_WORDS),
+    jobs: words(jobSlots * JOB_WORDS),
+    blockPages: words(blockPages * BLOCK_PAGE_WORDS),
+    tokenPages: words(tokenPages * TOKEN_PAGE_WORDS),
+    hashPages: words(hashPages * HASH_PAGE_WORDS),
+    steps: words(STEP_BUFFERS * stepWords(Math.max(1, dimensions.stepSequencesMax))),
+  };
+}
+
+/** One thread's view of the shared tables. Cheap to make; every thread makes its own over the same buffers. */
+export class Tables {
+  readonly dimensions: TableDimensions;
+  readonly requests: Int32Array;
+  readonly requestsF32: Float32Array;
+  readonly jobs: Int32Array;
+  readonly steps: Int32Array;
+  readonly stepsF32: Float32Array;
+  /** Block-table rows and job rows. */
+  readonly blocks: PageArena;
+  readonly tokens: PageArena;
+  readonly hashes: PageArena;
+
+  constructor(buffers: TableBuffers) {
+    this.dimensions = buffers.dimensions;
+    this.requests = new Int32Array(buffers.requests);
+    this.requestsF32 = new Float32Array(buffers.requests);
+    this.jobs = new Int32Array(buffers.jobs);
+    this.steps = new Int32Array(buffers.steps);
+    this.stepsF32 = new Float32Array(buffers.steps);
+    this.blocks = new PageArena(new Int32Array(buffers.blockPages), BLOCK_PAGE_WORDS, 1);
+    this.tokens = new PageArena(new Int32Array(buffers.tokenPages), TOKEN_PAGE_WORDS, 1);
+    this.hashes = new PageArena(new Int32Array(buffers.hashPages), HASH_PAGE_WORDS, HASH_STRIDE_WORDS);
+  }
+
+  /** Word offset of a request record. */
+  request(slot: number): number {
+    return slot * REQUEST_WORDS;
+  }
+  job(job: number): number {
+    return job * JOB_WORDS;
+  }
+  /** Word offset of step buffer `step`. */
+  step(step: number): number {
+    return step * stepWords(Math.max(1, this.dimensions.stepSequencesMax));
+  }
+}
