@@ -1,0 +1,87 @@
+/**
+ * The connector's two sides as the built-in scheduler and the vLLM-named face use them: vLLM's KVConnectorBase_V1 hooks,
+ * by slot and in numbers. Both sides are pure: clock, log, trace and mailboxes come in from outside, nothing waits.
+ *
+ *  scheduler side (thread that attached it)          worker side (one per rank)
+ *  ------------------------------------------------  -----------------------------------------------
+ *  matchedTokens       get_num_new_matched_tokens    startLoads        start_load_kv
+ *  blocksAllocated     update_state_after_alloc      startSaves        wait_for_save (starts, never waits)
+ *  scheduled           (the step's scheduler_output) collect           get_finished + get_block_ids_with_load_errors
+ *  buildMetadata       build_connector_meta
+ *  applyOutput         update_connector_output
+ *  requestFinished     request_finished -> always (false, null): saves pin their blocks per store job
+ */
+
+/** Lookup in flight: park the request and ask again when `lookupDone` has come (or on a later step). */
+export const IN_FLIGHT = -1;
+/** Below this a result of `matchedTokens` is a failure: FAILURE_BASE - OUTCOME code. The request computes. */
+export const FAILURE_BASE = -100;
+
+/** The serving loop's block allocator as the connector needs it. Block ids of all groups come from one pool. */
+export interface BlockPool {
+  /** Holds blocks for a save job or a load: they may not be reused before `unpin`, even if their request ends. */
+  pin(blockIds: Int32Array, count: number): void;
+  unpin(blockIds: Int32Array, count: number): void;
+}
+
+/** What one scheduling step asks of the worker sides: job-table indexes. Reused between steps; valid until the next build. */
+export interface ConnectorMetadata {
+  readonly loads: Int32Array;
+  loadCount: number;
+  readonly saves: Int32Array;
+  saveCount: number;
+  /** At least one load must be complete before this step's model run (load_async false). */
+  hasSyncLoads: boolean;
+}
+
+/** What worker sides report, merged over ranks by the output aggregator. Reused between steps. */
+export interface ConnectorOutput {
+  /** Jobs that every rank has finished since the last collection. */
+  readonly doneLoads: Int32Array;
+  doneLoadCount: number;
+  readonly doneSaves: Int32Array;
+  doneSaveCount: number;
+  /** Parallel to doneLoads: first chunk that did not arrive on some rank, NONE when all did. */
+  readonly badChunks: Int32Array;
+  /** Parallel to doneLoads: worst OUTCOME_ over ranks. */
+  readonly loadOutcomes: Int32Array;
+  readonly saveOutcomes: Int32Array;
+}
+
+export interface SchedulerHooks {
+  /** Announces a request whose record and rows are filled: starts hashing. Call once, before anything else. */
+  requestAdded(slot: number): void;
+  /**
+   * get_num_new_matched_tokens. Tokens beyond `computedTokens` (local hit, whole blocks) that the pool holds; IN_FLIGHT; or
+   * a failure (see FAILURE_BASE), which counts as 0. Submits the lookup when there is none. Costs a few memory operations.
+   * With lookup_async false it waits for the answer, at most lookup_timeout_ms.
+   */
+  matchedTokens(slot: number, computedTokens: number): number;
+  /**
+   * update_state_after_alloc. The request's block rows in the request table hold local and external blocks now.
+   * `externalTokens` 0: the pool's offer is not taken. With load_async the request waits until its load is in the output.
+   */
+  blocksAllocated(slot: number, externalTokens: number): void;
+  /** The step computes tokens [computedTokens, computedTokens + tokens) of the request. Call for each sequence of a step. */
+  scheduled(slot: number, computedTokens: number, tokens: number): void;
+  /** The request's blocks are taken away; it will be looked at anew. Running saves keep their pins. */
+  preempted(slot: number): void;
+  /** Exactly once, also for aborts, before the scheduler frees the blocks. Cancels lookup and load. */
+  requestFinished(slot: number): void;
+  /** Closes the step: writes job records, pins their blocks, wakes the actors once. */
+  buildMetadata(): ConnectorMetadata;
+  /** Unpins, frees job records, marks load results. Call before acting on `output` (order of vLLM's update_from_output). */
+  applyOutput(output: ConnectorOutput): void;
+  /** Jobs, lookups that still hold the slot: 0 means that the slot may be released. */
+  inFlight(slot: number): number;
+  /** Blocks pinned by jobs whose request is gone or was preempted (quarantined). */
+  quarantinedBlocks(): number;
+  /** OUTCOME_ code of the request's lookup. */
+  outcome(slot: number): number;
+  /** Request slot of a load or save job. */
+  jobSlot(job: number): number;
+  /** Next time at which `expire` must run, in nowMs milliseconds; Infinity when nothing waits. */
+  nextDeadlineMs(): number;
+  /** Turns overdue lookups into TIMEOUT, cancels overdue loads; visits slots whose wait ended by that. */
+  expire(visit: (slot: number) => void): void;
+}
