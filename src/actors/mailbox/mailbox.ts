@@ -85,6 +85,12 @@ export class Mailbox {
     }
   }
 
+  /** Consumer only: the next record is published, so `pop` would take it. */
+  readable(): boolean {
+    const at = HEADER_WORDS + (this.#head & (this.capacity - 1)) * RECORD_WORDS;
+    return ((Atomics.load(this.#words, at + SEQUENCE) - (this.#head + 1)) | 0) === 0;
+  }
+
   /** Consumer only, after a producer died: gives up one record that was claimed and never published. True if there was one. */
   skipHole(): boolean {
     const words = this.#words;

@@ -1,0 +1,170 @@
+import { EventEmitter } from "eventemitter3";
+import { Worker } from "node:worker_threads";
+import { MooncakeKvError } from "../../errors.ts";
+import { ACTOR_NAMES } from "../messages.ts";
+import type { Log } from "../step.ts";
+import { RestartPolicy } from "./restart-policy.ts";
+
+/** Life-cycle messages from an actor's worker thread to the supervisor; everything else goes through mailboxes. */
+export type LifeCycle =
+  | { readonly lifeCycle: "ready" }
+  | { readonly lifeCycle: "stopped"; readonly inFlight: number }
+  | { readonly lifeCycle: "failed"; readonly message: string };
+
+export interface ActorThread {
+  /** An ACTOR_ number. */
+  readonly actor: number;
+  /** Compiled module that runs the actor. */
+  readonly entry: URL;
+  /** Structured-cloneable; `epoch` is added. */
+  readonly workerData: object;
+  /** How long the thread may take from its start to `ready`. */
+  readonly startTimeoutMs: number;
+}
+
+export interface SupervisorEvents {
+  died: [actor: number, epoch: number, cause: Error];
+  restarted: [actor: number, epoch: number];
+  /** Too many deaths in a row: the actor stays down, requests go on without it. */
+  givenUp: [actor: number, cause: Error];
+}
+
+export interface SupervisorOptions {
+  readonly log: Log;
+  /** Runs just after a death and before the successor starts: counts the death, records the trace event. */
+  readonly onDeath: (actor: number, epoch: number) => void;
+  /** Runs when a successor is ready: tells the other actors. */
+  readonly onRestarted: (actor: number, epoch: number) => void;
+}
+
+interface Supervised {
+  readonly thread: ActorThread;
+  readonly policy: RestartPolicy;
+  worker: Worker | undefined;
+  epoch: number;
+  exited: Promise<void>;
+}
+
+/**
+ * Starts actor threads, restarts those that throw or die, and stops them in order. Lives on the thread that made the runtime;
+ * restarts need that thread's event loop to turn, deadlines inside the actors do not.
+ */
+export class Supervisor extends EventEmitter<SupervisorEvents> {
+  readonly #options: SupervisorOptions;
+  readonly #actors = new Map<number, Supervised>();
+  #closing = false;
+
+  constructor(options: SupervisorOptions) {
+    super();
+    this.#options = options;
+  }
+
+  async start(thread: ActorThread): Promise<void> {
+    const supervised: Supervised = {
+      thread,
+      policy: new RestartPolicy(),
+      worker: undefined,
+      epoch: 0,
+      exited: Promise.resolve(),
+    };
+    this.#actors.set(thread.actor, supervised);
+    await this.#spawn(supervised);
+  }
+
+  epoch(actor: number): number {
+    return this.#actors.get(actor)?.epoch ?? 0;
+  }
+
+  /** Test seam and operator's tool: ends the thread at once, as a crash would. */
+  async kill(actor: number): Promise<void> {
+    await this.#actors.get(actor)?.worker?.terminate();
+  }
+
+  /** No restarts from here on. Call before sending `stop` messages. */
+  beginShutdown(): void {
+    this.#closing = true;
+  }
+
+  /** Waits until the actor's thread has ended by itself, at most `timeoutMs`, then ends it. True when it ended by itself. */
+  async waitStopped(actor: number, timeoutMs: number): Promise<boolean> {
+    const supervised = this.#actors.get(actor);
+    if (supervised === undefined) return true;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<false>((resolve) => {
+      timer = setTimeout(() => resolve(false), timeoutMs);
+    });
+    const ended = await Promise.race([supervised.exited.then(() => true as const), late]);
+    clearTimeout(timer);
+    if (!ended) await supervised.worker?.terminate();
+    return ended;
+  }
+
+  #spawn(supervised: Supervised): Promise<void> {
+    const { thread } = supervised;
+    const epoch = ++supervised.epoch;
+    const worker = new Worker(thread.entry, {
+      workerData: { ...thread.workerData, epoch },
+      name: `mooncake-kv ${ACTOR_NAMES[thread.actor]}`,
+    });
+    supervised.worker = worker;
+    let cause: Error | undefined;
+    return new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        cause = new MooncakeKvError({
+          code: "TIMEOUT",
+          field: `${ACTOR_NAMES[thread.actor]} actor`,
+          value: thread.startTimeoutMs,
+          problem: "did not become ready in time (milliseconds)",
+          remedy: "Give the machine more CPU, or look at the log for what it was doing.",
+        });
+        void worker.terminate();
+      }, thread.startTimeoutMs);
+      worker.on("message", (message: LifeCycle) => {
+        if (message.lifeCycle === "failed") cause = new Error(message.message);
+        if (message.lifeCycle !== "ready") return;
+        clearTimeout(timer);
+        resolve();
+      });
+      worker.on("error", (error: Error) => {
+        cause = error;
+      });
+      supervised.exited = new Promise((exited) => {
+        worker.on("exit", (code) => {
+          clearTimeout(timer);
+          supervised.worker = undefined;
+          exited();
+          const error = cause ?? new Error(`the thread ended with code ${code}`);
+          reject(error);
+          if (epoch > 1 || supervised.policy.everReady) this.#died(supervised, epoch, error);
+        });
+      });
+    }).then(() => {
+      supervised.policy.everReady = true;
+    });
+  }
+
+  #died(supervised: Supervised, epoch: number, cause: Error): void {
+    if (this.#closing) return;
+    const { actor } = supervised.thread;
+    this.#options.onDeath(actor, epoch);
+    this.#options.log.error({ actor: ACTOR_NAMES[actor], epoch, error: cause.message, stack: cause.stack }, "actor died");
+    this.emit("died", actor, epoch, cause);
+    const delayMs = supervised.policy.next(Date.now());
+    if (delayMs === Infinity) {
+      this.#options.log.error({ actor: ACTOR_NAMES[actor] }, "actor died too often; requests go on without it");
+      this.emit("givenUp", actor, cause);
+      return;
+    }
+    setTimeout(() => {
+      if (this.#closing) return;
+      this.#spawn(supervised).then(
+        () => {
+          this.#options.onRestarted(actor, supervised.epoch);
+          this.#options.log.warn({ actor: ACTOR_NAMES[actor], epoch: supervised.epoch }, "actor restarted");
+          this.emit("restarted", actor, supervised.epoch);
+        },
+        () => undefined, // The exit handler has started the next try already.
+      );
+    }, delayMs);
+  }
+}
