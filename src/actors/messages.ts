@@ -217,7 +217,15 @@ export const ACTOR_MODEL = 4;
 export const ACTOR_FRONT_END = 5;
 export const ACTOR_SUPERVISOR = 6;
 export const ACTOR_COUNT = 7;
-export const ACTOR_NAMES = ["scheduler", "lookup", "loader", "saver", "model", "frontEnd", "supervisor"] as const;
+export const ACTOR_NAMES = [
+  "scheduler",
+  "lookup",
+  "loader",
+  "saver",
+  "model",
+  "frontEnd",
+  "supervisor",
+] as const;
 
 export const FINISH_STOP = 1;
 export const FINISH_LENGTH = 2;

@@ -53,5 +53,11 @@ export interface ActorContext {
   /** Atomics.load of REQUEST_LOOKUP_WORD of a slot: the only word of another actor that a step may poll. Recorded. */
   readLookup(slot: number): number;
   /** Synchronous block hashing through the addon (or its twin in the simulator); see NativeBinding.hashBlocks. */
-  hashBlocks(tokenPage: number, hashPage: number, extrasPage: number, fromBlock: number, toBlock: number): number;
+  hashBlocks(
+    tokenPage: number,
+    hashPage: number,
+    extrasPage: number,
+    fromBlock: number,
+    toBlock: number,
+  ): number;
 }

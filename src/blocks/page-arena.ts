@@ -87,14 +87,21 @@ export class ChainCursor {
       this.#index = 0;
     }
     if (this.#page === NONE) brokenInvariant("page chain ends before the row does");
-    return this.#page * this.#arena.pageWords + PAGE_HEADER_WORDS + this.#index++ * this.#arena.entryWords;
+    return (
+      this.#page * this.#arena.pageWords +
+      PAGE_HEADER_WORDS +
+      this.#index++ * this.#arena.entryWords
+    );
   }
 
   /** Row number of the current entry (see PageArena.row); then moves on. */
   advanceRow(): number {
     const offset = this.advance();
     const page = Math.floor(offset / this.#arena.pageWords);
-    return page * this.#arena.entriesPerPage + (offset - page * this.#arena.pageWords - PAGE_HEADER_WORDS) / this.#arena.entryWords;
+    return (
+      page * this.#arena.entriesPerPage +
+      (offset - page * this.#arena.pageWords - PAGE_HEADER_WORDS) / this.#arena.entryWords
+    );
   }
 }
 
@@ -141,20 +148,24 @@ export class PageAllocator {
     if (missing > this.#freeCount) return false;
     let last = first;
     for (let next = this.arena.next(last); next !== NONE; next = this.arena.next(last)) last = next;
-    this.arena.words[last * this.arena.pageWords + PAGE_NEXT] = this.allocate(missing * this.arena.entriesPerPage);
+    this.arena.words[last * this.arena.pageWords + PAGE_NEXT] = this.allocate(
+      missing * this.arena.entriesPerPage,
+    );
     return true;
   }
 
   /** Marks the pages of an existing chain as used: a successor of a dead owner rebuilds its free list with it. */
   adopt(chains: Iterable<number>): void {
     const used = new Uint8Array(this.arena.pages);
-    for (const first of chains) for (let page = first; page !== NONE; page = this.arena.next(page)) used[page] = 1;
+    for (const first of chains)
+      for (let page = first; page !== NONE; page = this.arena.next(page)) used[page] = 1;
     this.#freeCount = 0;
-    for (let page = this.arena.pages - 1; page >= 0; page--) if (used[page] === 0) this.#free[this.#freeCount++] = page;
+    for (let page = this.arena.pages - 1; page >= 0; page--)
+      if (used[page] === 0) this.#free[this.#freeCount++] = page;
   }
 
   free(first: number): void {
-    for (let page = first; page !== NONE; ) {
+    for (let page = first; page !== NONE;) {
       const next = this.arena.next(page);
       if (this.#freeCount === this.#free.length) brokenInvariant("page freed twice", page);
       this.#free[this.#freeCount++] = page;

@@ -49,12 +49,16 @@ export function createTableBuffers(dimensions: TableDimensions): TableBuffers {
   const words = (count: number): SharedArrayBuffer => new SharedArrayBuffer(Math.max(1, count) * 4);
   const { requestSlots, jobSlots, groups } = dimensions;
   const tokenPages = Math.ceil(dimensions.tokensMax / TOKENS_PER_PAGE) + 2 * requestSlots;
-  const hashPages = Math.ceil(dimensions.tokensMax / dimensions.hashBlockSize / HASHES_PER_PAGE) + requestSlots;
+  const hashPages =
+    Math.ceil(dimensions.tokensMax / dimensions.hashBlockSize / HASHES_PER_PAGE) + requestSlots;
   // Each request row and each job row wastes at most one page a group; the rest is one entry for each block that may be
   // named at the same time: once by a request, once by a job.
   const blockPages =
     groups * (requestSlots + jobSlots) +
-    Math.ceil((4 * groups * Math.max(dimensions.blockCount, dimensions.tokensMax / dimensions.blockSize)) / BLOCKS_PER_PAGE);
+    Math.ceil(
+      (4 * groups * Math.max(dimensions.blockCount, dimensions.tokensMax / dimensions.blockSize)) /
+        BLOCKS_PER_PAGE,
+    );
   return {
     dimensions,
     requests: words(requestSlots * REQUEST_WORDS),
@@ -88,7 +92,11 @@ export class Tables {
     this.stepsF32 = new Float32Array(buffers.steps);
     this.blocks = new PageArena(new Int32Array(buffers.blockPages), BLOCK_PAGE_WORDS, 1);
     this.tokens = new PageArena(new Int32Array(buffers.tokenPages), TOKEN_PAGE_WORDS, 1);
-    this.hashes = new PageArena(new Int32Array(buffers.hashPages), HASH_PAGE_WORDS, HASH_STRIDE_WORDS);
+    this.hashes = new PageArena(
+      new Int32Array(buffers.hashPages),
+      HASH_PAGE_WORDS,
+      HASH_STRIDE_WORDS,
+    );
   }
 
   /** Word offset of a request record. */

@@ -22,7 +22,10 @@ export class Outboxes {
     const mailbox = this.#mailboxes[actor];
     if (mailbox === undefined) return brokenInvariant("message to an unknown actor", actor);
     if (!mailbox.push(message)) {
-      return brokenInvariant(`the mailbox of the ${ACTOR_NAMES[actor]} actor is full`, message.kind);
+      return brokenInvariant(
+        `the mailbox of the ${ACTOR_NAMES[actor]} actor is full`,
+        message.kind,
+      );
     }
     this.#touched[actor] = 1;
     this.#anyTouched = true;

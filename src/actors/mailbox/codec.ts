@@ -12,7 +12,15 @@ const FIELDS: { readonly [Kind in MessageKind]: Fields<Kind> } = {
   abortRequest: ["slot", "generation"],
   dropLocalCache: ["ticket"],
   localCacheDropped: ["ticket", "blocks"],
-  tokenGenerated: ["slot", "generation", "index", "token", "logprobF32", "logitsHashLow", "logitsHashHigh"],
+  tokenGenerated: [
+    "slot",
+    "generation",
+    "index",
+    "token",
+    "logprobF32",
+    "logitsHashLow",
+    "logitsHashHigh",
+  ],
   requestFinished: [
     "slot",
     "generation",
@@ -30,7 +38,16 @@ const FIELDS: { readonly [Kind in MessageKind]: Fields<Kind> } = {
   lookupDone: ["slot", "generation", "attempt"],
   discardLookup: ["slot", "generation", "attempt"],
   load: ["job", "worker"],
-  loadDone: ["job", "worker", "outcome", "badChunk", "memoryBlocks", "diskBlocks", "kibibytes", "microseconds"],
+  loadDone: [
+    "job",
+    "worker",
+    "outcome",
+    "badChunk",
+    "memoryBlocks",
+    "diskBlocks",
+    "kibibytes",
+    "microseconds",
+  ],
   cancelLoad: ["job"],
   save: ["job", "worker"],
   saveDone: [
@@ -53,7 +70,10 @@ const FIELDS: { readonly [Kind in MessageKind]: Fields<Kind> } = {
 export const MESSAGE_KINDS = Object.keys(FIELDS) as readonly MessageKind[];
 
 const NUMBERS = new Map<string, number>(MESSAGE_KINDS.map((kind, index) => [kind, index + 1]));
-const WRITERS = new Map<string, (words: Int32Array, at: number, message: Record<string, number>) => void>();
+const WRITERS = new Map<
+  string,
+  (words: Int32Array, at: number, message: Record<string, number>) => void
+>();
 const READERS: ((words: Int32Array, at: number) => Message)[] = [];
 
 // One closure a kind, so that a hot message is written and read with a fixed shape and no loop over names of other kinds.
@@ -62,11 +82,13 @@ for (const kind of MESSAGE_KINDS) {
   const number = NUMBERS.get(kind) ?? 0;
   WRITERS.set(kind, (words, at, message) => {
     words[at] = number;
-    for (let index = 0; index < fields.length; index++) words[at + 1 + index] = message[fields[index]!]!;
+    for (let index = 0; index < fields.length; index++)
+      words[at + 1 + index] = message[fields[index]!]!;
   });
   READERS[number] = (words, at) => {
     const message: Record<string, number | string> = { kind };
-    for (let index = 0; index < fields.length; index++) message[fields[index]!] = words[at + 1 + index]!;
+    for (let index = 0; index < fields.length; index++)
+      message[fields[index]!] = words[at + 1 + index]!;
     return message as unknown as Message;
   };
 }

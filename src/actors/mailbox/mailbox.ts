@@ -39,7 +39,8 @@ export class Mailbox {
 
   static initialise(words: Int32Array): void {
     const capacity = (words.length - HEADER_WORDS) / RECORD_WORDS;
-    for (let index = 0; index < capacity; index++) words[HEADER_WORDS + index * RECORD_WORDS + SEQUENCE] = index;
+    for (let index = 0; index < capacity; index++)
+      words[HEADER_WORDS + index * RECORD_WORDS + SEQUENCE] = index;
   }
 
   /** Any thread. False when the mailbox is full; the refusal is counted. */
@@ -96,7 +97,11 @@ export class Mailbox {
     const words = this.#words;
     const head = this.#head;
     const at = HEADER_WORDS + (head & (this.capacity - 1)) * RECORD_WORDS;
-    if (Atomics.load(words, TAIL) === head || ((Atomics.load(words, at + SEQUENCE) - head) | 0) !== 0) return false;
+    if (
+      Atomics.load(words, TAIL) === head ||
+      ((Atomics.load(words, at + SEQUENCE) - head) | 0) !== 0
+    )
+      return false;
     this.#head = (head + 1) | 0;
     Atomics.store(words, HEAD, this.#head);
     Atomics.store(words, at + SEQUENCE, (head + this.capacity) | 0);
@@ -126,7 +131,10 @@ export class Mailbox {
   }
   /** Producer, after `push`: true when the consumer sleeps and this caller has to wake it. Pairs with `arm`. */
   claimWake(): boolean {
-    return Atomics.load(this.#words, SLEEP) === 1 && Atomics.compareExchange(this.#words, SLEEP, 1, 0) === 1;
+    return (
+      Atomics.load(this.#words, SLEEP) === 1 &&
+      Atomics.compareExchange(this.#words, SLEEP, 1, 0) === 1
+    );
   }
   /** Consumer thread that has no event loop to wake: waits on the sleep word; producers use `notify` after `claimWake`. */
   wait(timeoutMs: number): void {

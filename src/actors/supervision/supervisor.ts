@@ -147,11 +147,17 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
     if (this.#closing) return;
     const { actor } = supervised.thread;
     this.#options.onDeath(actor, epoch);
-    this.#options.log.error({ actor: ACTOR_NAMES[actor], epoch, error: cause.message, stack: cause.stack }, "actor died");
+    this.#options.log.error(
+      { actor: ACTOR_NAMES[actor], epoch, error: cause.message, stack: cause.stack },
+      "actor died",
+    );
     this.emit("died", actor, epoch, cause);
     const delayMs = supervised.policy.next(Date.now());
     if (delayMs === Infinity) {
-      this.#options.log.error({ actor: ACTOR_NAMES[actor] }, "actor died too often; requests go on without it");
+      this.#options.log.error(
+        { actor: ACTOR_NAMES[actor] },
+        "actor died too often; requests go on without it",
+      );
       this.emit("givenUp", actor, cause);
       return;
     }
@@ -160,7 +166,10 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
       this.#spawn(supervised).then(
         () => {
           this.#options.onRestarted(actor, supervised.epoch);
-          this.#options.log.warn({ actor: ACTOR_NAMES[actor], epoch: supervised.epoch }, "actor restarted");
+          this.#options.log.warn(
+            { actor: ACTOR_NAMES[actor], epoch: supervised.epoch },
+            "actor restarted",
+          );
           this.emit("restarted", actor, supervised.epoch);
         },
         () => undefined, // The exit handler has started the next try already.
