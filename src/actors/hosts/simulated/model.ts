@@ -72,6 +72,8 @@ export interface SimulatedModelOptions {
   readonly stepMsMax: number;
   /** Probability that a step fails and has to be run again. */
   readonly failureProbability: number;
+  /** False once this instance is dead: a terminated thread writes nothing any more. */
+  readonly isCurrent: (model: SimulatedModel) => boolean;
 }
 
 /** Runs steps of the shared step buffers like the real model's worker does; deaths lose the step in flight. */
@@ -92,6 +94,7 @@ export class SimulatedModel implements Actor {
       // The KV is written at some moment in between, not when the answer comes.
       const { random, schedule } = this.#options;
       schedule(random.next() * this.#options.stepMsMax, () => {
+        if (!this.#options.isCurrent(this)) return;
         this.#compute(step, tables);
         schedule(random.next() * this.#options.stepMsMax, () => {
           this.#due.push({ step, number });
