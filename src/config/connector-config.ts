@@ -1,0 +1,55 @@
+/** The connector's settings as the runtime uses them: complete, frozen plain data that may be sent to worker threads. */
+
+export type KvRole = "kv_producer" | "kv_consumer" | "kv_both";
+export const KV_ROLES: readonly KvRole[] = ["kv_producer", "kv_consumer", "kv_both"];
+
+export type EngineKind = "local" | "mooncake";
+export const ENGINE_KINDS: readonly EngineKind[] = ["local", "mooncake"];
+export const ENGINE_KINDS_SUPPORTED: readonly EngineKind[] = ["local"];
+
+/** What happens to a request whose blocks did not arrive: computed again from the first bad block, or ended. */
+export type LoadFailurePolicy = "recompute" | "fail";
+export const LOAD_FAILURE_POLICIES: readonly LoadFailurePolicy[] = ["recompute", "fail"];
+
+/** Memory of the local engine. Runtimes of one process that name the same pool share it. */
+export interface LocalPoolConfig {
+  readonly poolName: string;
+  readonly bytesMax: number;
+  readonly ioThreads: number;
+}
+
+export interface ConnectorConfig {
+  readonly engine: EngineKind;
+  readonly role: KvRole;
+  /** null: the runtime draws one. */
+  readonly engineId: string | null;
+  readonly loadFailurePolicy: LoadFailurePolicy;
+  /** Loads overlap with compute. */
+  readonly loadAsync: boolean;
+  /** A lookup never blocks a scheduling step; the request is parked until it ends. */
+  readonly lookupAsync: boolean;
+  /** false: no lookup at all, every prompt is a miss. */
+  readonly enableLookup: boolean;
+  /** Whether this instance saves: producers, both, and consumers with save_decode_cache. */
+  readonly canSave: boolean;
+  /** A consumer too saves, and tokens past the prompt are saved. */
+  readonly saveDecodeCache: boolean;
+  /** Gives memory to the pool but neither looks up nor saves. */
+  readonly capacityOnly: boolean;
+  /** Asks for a memory layout with the block outermost: one segment a block. */
+  readonly enableCrossLayersBlocks: boolean;
+  /** Goes into the lookup socket's name as it is written. */
+  readonly lookupRpcPort: string;
+  /** Namespace in front of every key; empty: keys are byte-identical to unprefixed ones. */
+  readonly cachePrefix: string;
+  /** `host:port` of the owner segment that takes this rank's replicas; null: none. */
+  readonly preferredSegment: string | null;
+  /** Deadline of a lookup, and the longest a synchronous one holds the step. */
+  readonly lookupTimeoutMs: number;
+  readonly loadTimeoutMs: number;
+  readonly saveTimeoutMs: number;
+  readonly shutdownTimeoutMs: number;
+  /** Hits shorter than this are computed instead of loaded. */
+  readonly minLoadTokens: number;
+  readonly local: LocalPoolConfig;
+}

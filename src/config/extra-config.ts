@@ -1,0 +1,197 @@
+/**
+ * `kv_connector_extra_config`: vLLM's keys with vLLM's meaning, and our own snake_case keys beside them, so that one file
+ * serves both.
+ */
+import { MooncakeKvError } from "../errors.ts";
+import type { ConnectorConfig, LocalPoolConfig } from "./connector-config.ts";
+import { pythonSwitch, pythonText } from "./python-value.ts";
+import { parseSizeBytes } from "./sizes.ts";
+import { unknownKeyWarnings } from "./warnings.ts";
+import type { ConfigWarning } from "./warnings.ts";
+
+const PATH = "kv_connector_extra_config.";
+const VLLM_KEYS: readonly string[] = [
+  "load_async",
+  "lookup_async",
+  "enable_cross_layers_blocks",
+  "lookup_rpc_port",
+  "cache_prefix",
+  "enable_lookup",
+  "save_decode_cache",
+  "preferred_segment",
+];
+const OWN_KEYS: readonly string[] = [
+  "engine",
+  "lookup_timeout_ms",
+  "load_timeout_ms",
+  "save_timeout_ms",
+  "shutdown_timeout_ms",
+  "min_load_tokens",
+  "pool_name",
+  "pool_bytes_max",
+  "pool_io_threads",
+];
+/** vLLM's settings of GPU allocation and of grouping inside Mooncake: they change neither keys nor bytes. */
+const WITHOUT_EFFECT: readonly string[] = ["custom_mem_pool", "enable_group_semantics"];
+/** vLLM's settings that change keys and bytes. Ignoring them would store blocks where nobody looks. */
+const STORE_TP_KEYS: readonly string[] = [
+  "store_tp_size",
+  "enable_store_tp_lcm",
+  "prefill_tp_sizes",
+];
+
+export const EXTRA_CONFIG_KEYS: readonly string[] = [
+  ...VLLM_KEYS,
+  ...OWN_KEYS,
+  ...WITHOUT_EFFECT,
+  ...STORE_TP_KEYS,
+];
+
+export type ExtraSettings = Omit<
+  ConnectorConfig,
+  "engine" | "role" | "engineId" | "loadFailurePolicy" | "canSave" | "capacityOnly"
+>;
+
+/** Parses all keys but `engine`. Throws INVALID_VALUE, INVALID_TYPE or UNSUPPORTED; adds to `warnings`. */
+export function parseExtraConfig(
+  extra: Readonly<Record<string, unknown>>,
+  environmentSegment: string | null,
+  warnings: ConfigWarning[],
+): ExtraSettings {
+  refuseStoreTp(extra);
+  warnings.push(...unknownKeyWarnings(extra, EXTRA_CONFIG_KEYS, PATH));
+  for (const key of WITHOUT_EFFECT) {
+    if (!Object.hasOwn(extra, key)) continue;
+    const problem = "this setting of vLLM has no effect here";
+    warnings.push({
+      field: PATH + key,
+      value: extra[key],
+      problem,
+      remedy: "Nothing need be done; remove it to silence this.",
+    });
+  }
+  const truth = (key: string, absent: boolean): boolean =>
+    pythonSwitch(extra, key, absent, PATH, warnings);
+  return {
+    loadAsync: truth("load_async", true),
+    lookupAsync: truth("lookup_async", false),
+    enableLookup: truth("enable_lookup", true),
+    saveDecodeCache: truth("save_decode_cache", false),
+    enableCrossLayersBlocks: crossLayersBlocks(extra),
+    lookupRpcPort: pythonText(
+      extra["lookup_rpc_port"] ?? (Object.hasOwn(extra, "lookup_rpc_port") ? null : 0),
+      `${PATH}lookup_rpc_port`,
+    ),
+    cachePrefix: cachePrefix(extra, warnings),
+    preferredSegment: preferredSegment(extra, environmentSegment),
+    lookupTimeoutMs: whole(extra, "lookup_timeout_ms", 1000, 1),
+    loadTimeoutMs: whole(extra, "load_timeout_ms", 30_000, 1),
+    saveTimeoutMs: whole(extra, "save_timeout_ms", 60_000, 1),
+    shutdownTimeoutMs: whole(extra, "shutdown_timeout_ms", 10_000, 1),
+    minLoadTokens: whole(extra, "min_load_tokens", 0, 0),
+    local: localPool(extra),
+  };
+}
+
+/** vLLM reads this one as text: only `true` and "true" in any case switch it on. */
+function crossLayersBlocks(extra: Readonly<Record<string, unknown>>): boolean {
+  const value = extra["enable_cross_layers_blocks"];
+  return value === true || (typeof value === "string" && value.toLowerCase() === "true");
+}
+
+function cachePrefix(extra: Readonly<Record<string, unknown>>, warnings: ConfigWarning[]): string {
+  if (!Object.hasOwn(extra, "cache_prefix")) return "";
+  const value = extra["cache_prefix"];
+  const text = pythonText(value, `${PATH}cache_prefix`);
+  if (!text.isWellFormed()) {
+    throw invalid(
+      "cache_prefix",
+      value,
+      "holds half a surrogate pair, which UTF-8 cannot carry",
+      "Correct the text.",
+    );
+  }
+  if (typeof value !== "string") {
+    warnings.push({
+      field: `${PATH}cache_prefix`,
+      value,
+      problem: `this is no text; keys start with "${text}@", as in vLLM`,
+      remedy: 'Write the prefix in quotes, or "" for none.',
+    });
+  }
+  return text;
+}
+
+function preferredSegment(
+  extra: Readonly<Record<string, unknown>>,
+  environmentSegment: string | null,
+): string | null {
+  const value = extra["preferred_segment"];
+  if (value === undefined || value === null) return environmentSegment;
+  if (typeof value === "string" && value.trim() !== "") return value.trim();
+  throw invalid(
+    "preferred_segment",
+    value,
+    "must be a text that is not empty",
+    'Write "host:port" or remove it.',
+  );
+}
+
+function localPool(extra: Readonly<Record<string, unknown>>): LocalPoolConfig {
+  const poolName = extra["pool_name"] ?? "default";
+  if (typeof poolName !== "string" || poolName === "") {
+    throw invalid(
+      "pool_name",
+      poolName,
+      "must be a text that is not empty",
+      "Give the pool a name, or remove it.",
+    );
+  }
+  const bytesMax = parseSizeBytes(extra["pool_bytes_max"] ?? "1gb", `${PATH}pool_bytes_max`);
+  if (bytesMax <= 0) {
+    throw invalid(
+      "pool_bytes_max",
+      extra["pool_bytes_max"],
+      "must be above 0",
+      'Give for example "1gb".',
+    );
+  }
+  return Object.freeze({
+    poolName,
+    bytesMax,
+    ioThreads: whole(extra, "pool_io_threads", 2, 1, 64),
+  });
+}
+
+function refuseStoreTp(extra: Readonly<Record<string, unknown>>): void {
+  const asked = extra["enable_store_tp_lcm"] === true || (extra["store_tp_size"] ?? null) !== null;
+  if (!asked) return;
+  const key = extra["enable_store_tp_lcm"] === true ? "enable_store_tp_lcm" : "store_tp_size";
+  throw new MooncakeKvError({
+    code: "UNSUPPORTED",
+    field: PATH + key,
+    value: extra[key],
+    problem: "this build stores blocks in the rank's own shape only",
+    remedy: "Remove it here and in the vLLM processes that share the pool.",
+  });
+}
+
+function whole(
+  extra: Readonly<Record<string, unknown>>,
+  key: string,
+  absent: number,
+  least: number,
+  most = 0x7fffffff,
+): number {
+  const value = Object.hasOwn(extra, key) ? extra[key] : absent;
+  if (typeof value === "number" && Number.isInteger(value) && value >= least && value <= most)
+    return value;
+  const remedy = `Give a number without quotes, or remove it (default ${absent}).`;
+  throw invalid(key, value, `must be a whole number from ${least} to ${most}`, remedy);
+}
+
+function invalid(key: string, value: unknown, problem: string, remedy: string): MooncakeKvError {
+  const code =
+    typeof value === "string" || typeof value === "number" ? "INVALID_VALUE" : "INVALID_TYPE";
+  return new MooncakeKvError({ code, field: PATH + key, value, problem, remedy });
+}

@@ -1,0 +1,135 @@
+/**
+ * What the KV cache of one rank looks like: the numbers from which keys, block sizes and value bytes follow. Two members of a
+ * pool share blocks only when they agree on everything here that chooses keys or bytes.
+ */
+import { MooncakeKvError } from "../errors.ts";
+
+/** Kinds of vLLM's KV-cache groups. `KV_GROUP_KINDS_SUPPORTED` says which ones `normalizeKvCacheConfig` accepts. */
+export type KvGroupKind = "full" | "mla" | "swa" | "swa_mla" | "mamba";
+export const KV_GROUP_KINDS_SUPPORTED: readonly KvGroupKind[] = ["full"];
+
+export type HashAlgorithmName = "sha256" | "sha256_cbor" | "xxhash" | "xxhash_cbor";
+export const HASH_ALGORITHMS_SUPPORTED: readonly HashAlgorithmName[] = ["sha256_cbor"];
+
+/** Order of the dimensions in memory: L layer, B block, H head, N state (token), C content. */
+export type KvLayout = "LBHNC" | "LBNHC" | "LHBNC" | "BLHNC" | "BLNHC";
+export const KV_LAYOUTS: readonly KvLayout[] = ["LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC"];
+
+/** Bytes of an element. */
+export const DTYPE_BYTES = {
+  float32: 4,
+  float16: 2,
+  bfloat16: 2,
+  fp8_e4m3: 1,
+  fp8_e5m2: 1,
+} as const satisfies Readonly<Record<string, number>>;
+export type KvDtype = keyof typeof DTYPE_BYTES;
+
+export interface Rank {
+  /** From 0; below `size`. */
+  readonly rank: number;
+  readonly size: number;
+}
+
+export interface KvCacheGroup {
+  readonly kind: KvGroupKind;
+  /** Layers of this group on this rank. */
+  readonly layers: number;
+  /** Tokens whose states one block holds on one rank. */
+  readonly blockSize: number;
+}
+
+export interface KvHeads {
+  /** KV heads of the whole model, before it is cut over tensor-parallel ranks. */
+  readonly kvHeads: number;
+  /** Elements of one head's key (and of its value). */
+  readonly headSize: number;
+}
+
+export interface KvCacheConfig {
+  /** As the user names the model; keys carry its last path component. */
+  readonly modelName: string;
+  readonly dtype: KvDtype;
+  readonly layout: KvLayout;
+  readonly blockSize: number;
+  /** Tokens that one block hash covers; every group's span is a multiple of it. */
+  readonly hashBlockSize: number;
+  readonly groups: readonly KvCacheGroup[];
+  readonly heads: KvHeads;
+  readonly tp: Rank;
+  readonly pp: Rank;
+  readonly pcp: Rank;
+  readonly dcp: Rank;
+  readonly dp: Rank;
+  readonly hashAlgorithm: HashAlgorithmName;
+  /** Blocks of this rank's KV memory, block 0 (vLLM's null block) included. */
+  readonly blockCount: number;
+  /** Any text that differs when the weights do; null: not compared with other members. */
+  readonly weightsFingerprint: string | null;
+}
+
+/** What a caller gives: ranks, hash block size and algorithm have defaults; a group's block size defaults to the config's. */
+export interface KvCacheConfigInput {
+  readonly modelName: string;
+  readonly dtype: KvDtype;
+  readonly layout?: KvLayout;
+  readonly blockSize: number;
+  readonly hashBlockSize?: number;
+  readonly groups: readonly {
+    readonly kind: KvGroupKind;
+    readonly layers: number;
+    readonly blockSize?: number;
+  }[];
+  readonly heads: KvHeads;
+  readonly tp?: Rank;
+  readonly pp?: Rank;
+  readonly pcp?: Rank;
+  readonly dcp?: Rank;
+  readonly dp?: Rank;
+  readonly hashAlgorithm?: HashAlgorithmName;
+  readonly blockCount: number;
+  readonly weightsFingerprint?: string | null;
+}
+
+/** Tokens that one block of the group spans over all decode-context ranks: the unit that has one pool key. */
+export function groupSpanTokens(config: Pick<KvCacheConfig, "dcp">, group: KvCacheGroup): number {
+  // A Mamba state is whole on every rank; attention blocks are interleaved over the decode-context ranks.
+  return group.kind === "mamba" ? group.blockSize : group.blockSize * config.dcp.size;
+}
+
+/** The least number of tokens that is whole blocks in every group: hits and saves are multiples of it. */
+export function schedulerBlockSize(config: Pick<KvCacheConfig, "dcp" | "groups">): number {
+  return config.groups.reduce(
+    (all, group) => leastCommonMultiple(all, groupSpanTokens(config, group)),
+    1,
+  );
+}
+
+/** KV heads that one tensor-parallel rank holds. */
+export function localKvHeads(config: Pick<KvCacheConfig, "heads" | "tp">): number {
+  return Math.max(1, Math.floor(config.heads.kvHeads / config.tp.size));
+}
+
+/** Bytes of one block of the group on this rank: keys and values of all its layers, which is also the pool value's size. */
+export function blockBytes(config: KvCacheConfig, groupIndex: number): number {
+  const group = config.groups[groupIndex];
+  if (group === undefined || group.kind !== "full") {
+    throw new MooncakeKvError({
+      code: "UNSUPPORTED",
+      field: `groups[${groupIndex}]`,
+      value: group?.kind,
+      problem: "block bytes are known for full-attention groups only",
+      remedy: "Ask for a full-attention group.",
+    });
+  }
+  const elements = localKvHeads(config) * group.blockSize * 2 * config.heads.headSize;
+  return group.layers * elements * DTYPE_BYTES[config.dtype];
+}
+
+export function greatestCommonDivisor(left: number, right: number): number {
+  return right === 0 ? left : greatestCommonDivisor(right, left % right);
+}
+
+export function leastCommonMultiple(left: number, right: number): number {
+  return (left / greatestCommonDivisor(left, right)) * right;
+}

@@ -1,0 +1,232 @@
+/**
+ * Checks a KV-cache description and fills its defaults. Everything behind it may rely on the result: it is complete, frozen
+ * plain data that can be sent to worker threads.
+ */
+import { MooncakeKvError } from "../errors.ts";
+import type { ErrorCode } from "../errors.ts";
+import {
+  DTYPE_BYTES,
+  greatestCommonDivisor,
+  groupSpanTokens,
+  HASH_ALGORITHMS_SUPPORTED,
+  KV_GROUP_KINDS_SUPPORTED,
+  KV_LAYOUTS,
+} from "./kv-cache-config.ts";
+import type { KvCacheConfig, KvCacheConfigInput, KvCacheGroup, Rank } from "./kv-cache-config.ts";
+
+/** Groups that the shared block tables have room for. */
+const GROUPS_MAX = 16;
+const ALONE: Rank = { rank: 0, size: 1 };
+
+/** Throws MISSING, INVALID_TYPE, INVALID_VALUE or UNSUPPORTED, naming the field, its value and the remedy. */
+export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig {
+  if (typeof input.modelName !== "string" || input.modelName.replace(/\/+$/, "") === "") {
+    fail(
+      "MISSING",
+      "modelName",
+      input.modelName,
+      "must name the model",
+      "Give it as vLLM's --model does.",
+    );
+  }
+  if (!Object.hasOwn(DTYPE_BYTES, input.dtype)) {
+    fail(
+      "INVALID_VALUE",
+      "dtype",
+      input.dtype,
+      "is no element type",
+      oneOf(Object.keys(DTYPE_BYTES)),
+    );
+  }
+  const layout = input.layout ?? "LBHNC";
+  if (!KV_LAYOUTS.includes(layout)) {
+    fail("INVALID_VALUE", "layout", layout, "is no memory layout", oneOf(KV_LAYOUTS));
+  }
+  const blockSize = positive(input.blockSize, "blockSize");
+  const kvHeads = positive(input.heads?.kvHeads, "heads.kvHeads");
+  const headSize = positive(input.heads?.headSize, "heads.headSize");
+  const hashAlgorithm = input.hashAlgorithm ?? "sha256_cbor";
+  if (!HASH_ALGORITHMS_SUPPORTED.includes(hashAlgorithm)) {
+    fail(
+      "UNSUPPORTED",
+      "hashAlgorithm",
+      hashAlgorithm,
+      "this build cannot hash with it",
+      `${oneOf(HASH_ALGORITHMS_SUPPORTED)} In vLLM that is --prefix-caching-hash-algo.`,
+    );
+  }
+  const ranks = normalizeRanks(input, kvHeads);
+  const groups = normalizeGroups(input, blockSize);
+  const blockCount = positive(input.blockCount, "blockCount");
+  if (blockCount < 2) {
+    fail(
+      "INVALID_VALUE",
+      "blockCount",
+      blockCount,
+      "leaves no block beside the null block 0",
+      "Give at least 2.",
+    );
+  }
+  return Object.freeze({
+    modelName: input.modelName,
+    dtype: input.dtype,
+    layout,
+    blockSize,
+    hashBlockSize: normalizeHashBlockSize(input, groups, ranks.dcp),
+    groups,
+    heads: Object.freeze({ kvHeads, headSize }),
+    ...ranks,
+    hashAlgorithm,
+    blockCount,
+    weightsFingerprint: input.weightsFingerprint ?? null,
+  });
+}
+
+/** The same cache as another rank sees it, checked again. */
+export function withRanks(
+  config: KvCacheConfig,
+  ranks: Partial<Pick<KvCacheConfig, "tp" | "pp" | "pcp" | "dcp" | "dp">>,
+): KvCacheConfig {
+  return normalizeKvCacheConfig({ ...config, ...ranks });
+}
+
+function normalizeGroups(input: KvCacheConfigInput, blockSize: number): readonly KvCacheGroup[] {
+  if (
+    !Array.isArray(input.groups) ||
+    input.groups.length === 0 ||
+    input.groups.length > GROUPS_MAX
+  ) {
+    const remedy = `Give 1 to ${GROUPS_MAX} groups, for example [{ kind: "full", layers: 32 }].`;
+    fail("INVALID_VALUE", "groups", input.groups, "is not a list of KV-cache groups", remedy);
+  }
+  return Object.freeze(
+    input.groups.map((group, index): KvCacheGroup => {
+      const field = `groups[${index}]`;
+      if (!KV_GROUP_KINDS_SUPPORTED.includes(group.kind)) {
+        const problem = "this build cannot serve this kind of KV-cache group";
+        fail("UNSUPPORTED", `${field}.kind`, group.kind, problem, oneOf(KV_GROUP_KINDS_SUPPORTED));
+      }
+      return Object.freeze({
+        kind: group.kind,
+        layers: positive(group.layers, `${field}.layers`),
+        blockSize: positive(group.blockSize ?? blockSize, `${field}.blockSize`),
+      });
+    }),
+  );
+}
+
+function normalizeRanks(
+  input: KvCacheConfigInput,
+  kvHeads: number,
+): Pick<KvCacheConfig, "tp" | "pp" | "pcp" | "dcp" | "dp"> {
+  const tp = rank(input.tp ?? ALONE, "tp");
+  const pp = rank(input.pp ?? ALONE, "pp");
+  const pcp = rank(input.pcp ?? ALONE, "pcp");
+  const dp = rank(input.dp ?? ALONE, "dp");
+  const dcpSize = input.dcp?.size ?? 1;
+  // Decode-context ranks are a division of the tensor-parallel ones, so the rank follows from the tensor-parallel rank.
+  const dcp = rank({ rank: tp.rank % Math.max(1, dcpSize), size: dcpSize }, "dcp");
+  if (tp.size % dcp.size !== 0) {
+    fail(
+      "INVALID_VALUE",
+      "dcp.size",
+      dcp.size,
+      `must divide tp.size ${tp.size}`,
+      "Change one of the two.",
+    );
+  }
+  if (input.dcp !== undefined && input.dcp.rank !== dcp.rank) {
+    fail(
+      "INVALID_VALUE",
+      "dcp.rank",
+      input.dcp.rank,
+      `must be tp.rank % dcp.size = ${dcp.rank}`,
+      "Correct dcp.rank.",
+    );
+  }
+  if (kvHeads % tp.size !== 0 && tp.size % kvHeads !== 0) {
+    const problem = `heads.kvHeads ${kvHeads} can be neither cut nor copied evenly over the ranks`;
+    fail(
+      "INVALID_VALUE",
+      "tp.size",
+      tp.size,
+      problem,
+      "Choose a multiple or a divisor of heads.kvHeads.",
+    );
+  }
+  if (pp.size > 1 && pcp.size > 1) {
+    // vLLM derives the stage in keys from the world rank there, so two stages with different layers write one key.
+    fail(
+      "UNSUPPORTED",
+      "pcp.size",
+      pcp.size,
+      "pipeline stages together with prefill-context ranks would store different bytes under one key",
+      "Use one of pp and pcp.",
+    );
+  }
+  return { tp, pp, pcp, dcp, dp };
+}
+
+function normalizeHashBlockSize(
+  input: KvCacheConfigInput,
+  groups: readonly KvCacheGroup[],
+  dcp: Rank,
+): number {
+  const spans = groups.map((group) => groupSpanTokens({ dcp }, group));
+  const common = spans.reduce(greatestCommonDivisor);
+  if (input.hashBlockSize === undefined) return common;
+  const given = positive(input.hashBlockSize, "hashBlockSize");
+  if (groups.length === 1 ? given !== common : common % given !== 0) {
+    const rule =
+      groups.length === 1
+        ? `must be the block span ${common} when there is one group, as in vLLM`
+        : `must divide every group's block span (${spans.join(", ")})`;
+    fail("INVALID_VALUE", "hashBlockSize", given, rule, `Leave it out, or use ${common}.`);
+  }
+  return given;
+}
+
+function rank(value: Rank, field: string): Rank {
+  const size = positive(value.size, `${field}.size`);
+  if (!Number.isInteger(value.rank) || value.rank < 0 || value.rank >= size) {
+    fail(
+      "INVALID_VALUE",
+      `${field}.rank`,
+      value.rank,
+      `must be from 0 to ${size - 1}`,
+      "Correct rank or size.",
+    );
+  }
+  return Object.freeze({ rank: value.rank, size });
+}
+
+function positive(value: unknown, field: string): number {
+  if (typeof value !== "number") {
+    const code = value === undefined ? "MISSING" : "INVALID_TYPE";
+    fail(code, field, value, "must be a number", "Give a whole number above 0.");
+  }
+  if (!Number.isInteger(value) || value <= 0 || value > 0x7fffffff) {
+    fail(
+      "INVALID_VALUE",
+      field,
+      value,
+      "must be a whole number from 1 to 2^31 - 1",
+      "Correct the number.",
+    );
+  }
+  return value;
+}
+
+function oneOf(names: readonly string[]): string {
+  return names.length === 1 ? `Use ${names.join("")}.` : `Use one of ${names.join(", ")}.`;
+}
+
+function fail(
+  code: ErrorCode,
+  field: string,
+  value: unknown,
+  problem: string,
+  remedy: string,
+): never {
+  throw new MooncakeKvError({ code, field, value, problem, remedy });
+}

@@ -1,0 +1,208 @@
+/**
+ * vLLM's `--kv-transfer-config`, taken as it is: the same JSON gives the same connector here. Differences, all of them ours:
+ * `kv_load_failure_policy` defaults to recompute (vLLM: fail), and `kv_connector_extra_config` may hold our own keys.
+ */
+import { MooncakeKvError } from "../errors.ts";
+import type { ErrorCode } from "../errors.ts";
+import {
+  ENGINE_KINDS,
+  ENGINE_KINDS_SUPPORTED,
+  KV_ROLES,
+  LOAD_FAILURE_POLICIES,
+} from "./connector-config.ts";
+import type { ConnectorConfig, EngineKind } from "./connector-config.ts";
+import type { ConnectorEnvironment } from "./environment.ts";
+import { parseExtraConfig } from "./extra-config.ts";
+import { asRecord, parseJsonRecord } from "./python-value.ts";
+import { nearestName } from "./warnings.ts";
+import type { ConfigWarning } from "./warnings.ts";
+
+export const STORE_CONNECTOR = "MooncakeStoreConnector";
+/** Connectors of vLLM that a user may well paste here; this build has the pool's connector only. */
+const OTHER_CONNECTORS: readonly string[] = ["MooncakeConnector", "MultiConnector"];
+const TRANSFER_KEYS: readonly string[] = [
+  "kv_connector",
+  "kv_role",
+  "kv_connector_extra_config",
+  "kv_load_failure_policy",
+  "engine_id",
+  "kv_buffer_device",
+  "kv_port",
+  "kv_connector_module_path",
+  "enable_permute_local_kv",
+];
+const PRIVATE_POOL: ConfigWarning = {
+  field: "engine",
+  value: "local",
+  problem: "the pool is private to this process: no other instance can reuse its blocks",
+  remedy:
+    'Set MOONCAKE_CONFIG_PATH to join a pool, or "engine": "local" to say that this is meant.',
+};
+
+export interface ParsedTransferConfig {
+  readonly config: ConnectorConfig;
+  readonly warnings: readonly ConfigWarning[];
+}
+
+/**
+ * Parses the configuration (JSON text or object; undefined or null: none was given, so a private pool with role kv_both).
+ *
+ * Throws MooncakeKvError: MISSING, INVALID_VALUE, INVALID_TYPE, or UNSUPPORTED for what this build does not have. What is
+ * accepted but probably not meant comes back as warnings.
+ */
+export function parseTransferConfig(
+  given: unknown,
+  environment: ConnectorEnvironment,
+): ParsedTransferConfig {
+  const warnings: ConfigWarning[] = [];
+  const none = given === undefined || given === null;
+  const record = none
+    ? { kv_connector: STORE_CONNECTOR, kv_role: "kv_both" }
+    : typeof given === "string"
+      ? parseJsonRecord(given, "kv_transfer_config")
+      : asRecord(given, "kv_transfer_config");
+  checkKeys(record);
+  checkConnector(record["kv_connector"]);
+  const role = choice(record["kv_role"], KV_ROLES, "kv_role");
+  const policy = record["kv_load_failure_policy"] ?? "recompute";
+  const extra = asRecord(record["kv_connector_extra_config"] ?? {}, "kv_connector_extra_config");
+  const engine = chooseEngine(extra["engine"], environment, none, warnings);
+  const settings = parseExtraConfig(extra, environment.preferredSegment, warnings);
+  const canSave = role !== "kv_consumer" || settings.saveDecodeCache;
+  const config: ConnectorConfig = Object.freeze({
+    engine,
+    role,
+    engineId: engineIdentity(record["engine_id"]),
+    loadFailurePolicy: choice(policy, LOAD_FAILURE_POLICIES, "kv_load_failure_policy"),
+    ...settings,
+    canSave,
+    capacityOnly: role === "kv_consumer" && !settings.enableLookup && !canSave,
+  });
+  return { config, warnings };
+}
+
+/**
+ * The engine by the rule: a given `engine` wins; otherwise mooncake when MOONCAKE_CONFIG_PATH is set; a configuration that
+ * was given without either is an error; otherwise local, with a warning.
+ */
+function chooseEngine(
+  given: unknown,
+  environment: ConnectorEnvironment,
+  noConfiguration: boolean,
+  warnings: ConfigWarning[],
+): EngineKind {
+  const explicit = given !== undefined && given !== null;
+  const engine = explicit
+    ? choice(given, ENGINE_KINDS, "kv_connector_extra_config.engine")
+    : environment.configPath !== null
+      ? "mooncake"
+      : "local";
+  if (!ENGINE_KINDS_SUPPORTED.includes(engine)) {
+    const field = explicit ? "kv_connector_extra_config.engine" : "MOONCAKE_CONFIG_PATH";
+    const value = explicit ? given : environment.configPath;
+    const remedy = 'Set "engine": "local" in kv_connector_extra_config.';
+    fail(
+      "UNSUPPORTED",
+      field,
+      value,
+      "asks for the mooncake engine, but this build has the local engine only",
+      remedy,
+    );
+  }
+  if (!explicit && !noConfiguration) {
+    const remedy =
+      'Set it to the store\'s JSON file, or set "engine": "local" in kv_connector_extra_config.';
+    fail(
+      "MISSING",
+      "MOONCAKE_CONFIG_PATH",
+      undefined,
+      `is not set, but ${STORE_CONNECTOR} needs it`,
+      remedy,
+    );
+  }
+  if (!explicit) warnings.push(PRIVATE_POOL);
+  return engine;
+}
+
+function checkConnector(connector: unknown): void {
+  if (connector === STORE_CONNECTOR) return;
+  const remedy = `Use "${STORE_CONNECTOR}".`;
+  if (connector === undefined || connector === null) {
+    fail("MISSING", "kv_connector", undefined, "is not given", remedy);
+  }
+  if (typeof connector === "string" && OTHER_CONNECTORS.includes(connector)) {
+    fail(
+      "UNSUPPORTED",
+      "kv_connector",
+      connector,
+      "this build has the pool's connector only",
+      remedy,
+    );
+  }
+  fail(
+    typeof connector === "string" ? "INVALID_VALUE" : "INVALID_TYPE",
+    "kv_connector",
+    connector,
+    "is not a known connector",
+    remedy,
+  );
+}
+
+/** vLLM forbids unknown keys at this level, so a file with one would work here and fail there. */
+function checkKeys(record: Readonly<Record<string, unknown>>): void {
+  for (const key of Object.keys(record)) {
+    if (TRANSFER_KEYS.includes(key)) continue;
+    const nearest = nearestName(key, TRANSFER_KEYS);
+    const remedy =
+      nearest === null
+        ? `Remove it; our own settings belong into kv_connector_extra_config.`
+        : `Did you mean "${nearest}"?`;
+    fail(
+      "INVALID_VALUE",
+      key,
+      record[key],
+      "is not a setting of the KV-transfer configuration",
+      remedy,
+    );
+  }
+}
+
+function engineIdentity(value: unknown): string | null {
+  if (value === undefined || value === null) return null;
+  if (typeof value === "string" && value !== "") return value;
+  return fail(
+    "INVALID_TYPE",
+    "engine_id",
+    value,
+    "must be a text that is not empty",
+    "Put it in quotes, or remove it.",
+  );
+}
+
+function choice<Name extends string>(value: unknown, names: readonly Name[], field: string): Name {
+  const found = names.find((name) => name === value);
+  if (found !== undefined) return found;
+  const code =
+    value === undefined || value === null
+      ? "MISSING"
+      : typeof value === "string"
+        ? "INVALID_VALUE"
+        : "INVALID_TYPE";
+  return fail(
+    code,
+    field,
+    value,
+    code === "MISSING" ? "is not given" : "is not known",
+    `Use one of ${names.join(", ")}.`,
+  );
+}
+
+function fail(
+  code: ErrorCode,
+  field: string,
+  value: unknown,
+  problem: string,
+  remedy: string,
+): never {
+  throw new MooncakeKvError({ code, field, value, problem, remedy });
+}
