@@ -1,0 +1,34 @@
+import { Tables } from "../../blocks/tables.ts";
+import type { NativeBinding } from "../../native/binding.ts";
+import { Mailbox } from "../mailbox/mailbox.ts";
+import { ACTOR_COUNT } from "../messages.ts";
+import { CONTROL_DEATHS_WORD, type RuntimePlan } from "../runtime/plan.ts";
+import { Outboxes } from "./outboxes.ts";
+
+/** What every thread of a runtime has: its views of the shared tables, its ends of the mailboxes, the common clock. */
+export interface ThreadEnds {
+  readonly tables: Tables;
+  readonly mailboxes: readonly Mailbox[];
+  readonly outboxes: Outboxes;
+  readonly nowMs: () => number;
+  readonly deaths: () => number;
+}
+
+export function openThreadEnds(plan: RuntimePlan, native: NativeBinding): ThreadEnds {
+  const mailboxes: Mailbox[] = [];
+  for (let actor = 0; actor < ACTOR_COUNT; actor++) mailboxes.push(new Mailbox(new Int32Array(plan.mailboxes[actor]!)));
+  const wakeIds = plan.wakeIds;
+  const control = new Int32Array(plan.control);
+  const origin = plan.originNanoseconds;
+  return {
+    tables: new Tables(plan.tables),
+    mailboxes,
+    // A receiver without an event loop to wake (attached thread in Atomics.wait) is served by the notify.
+    outboxes: new Outboxes(mailboxes, (actor) => {
+      if (!native.wake(wakeIds[actor]!)) mailboxes[actor]!.notify();
+    }),
+    nowMs: () => (native.monotonicNanoseconds() - origin) / 1e6,
+    // Pairs with the supervisor's Atomics.add when a thread has died.
+    deaths: () => Atomics.load(control, CONTROL_DEATHS_WORD),
+  };
+}

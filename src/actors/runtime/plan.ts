@@ -1,0 +1,65 @@
+import type { ChannelShape } from "../../blocks/layout.ts";
+import type { TableBuffers } from "../../blocks/tables.ts";
+import { ACTOR_COUNT } from "../messages.ts";
+
+/** An engine channel as a worker attaches it: memory registered with the addon, opened by the runtime's thread. */
+export interface ChannelPlan {
+  readonly channelId: number;
+  readonly words: SharedArrayBuffer;
+  readonly shape: ChannelShape;
+}
+
+/** One worker side (rank) of this process: how its keys and addresses are formed. */
+export interface WorkerPlan {
+  readonly keySpaceId: number;
+  readonly tensorParallelRank: number;
+  /** Prefix index (in the key space) under which this rank puts and gets, per group. */
+  readonly ownPrefixOfGroup: readonly number[];
+  /** Prefix indexes over which a lookup expands, per group, in vLLM's order. */
+  readonly lookupPrefixesOfGroup: readonly (readonly number[])[];
+  /** Ranks with identical bytes share the puts: chunk % putStep == putPhase of the group. */
+  readonly putStep: number;
+  readonly putPhaseOfGroup: readonly number[];
+}
+
+/**
+ * Everything a worker thread needs, as plain data: made once by the runtime, posted to every actor thread.
+ * `Actors` carries what single actors need on top (settings of the connector, the scheduler's limits, the model).
+ */
+export interface RuntimePlan {
+  readonly tables: TableBuffers;
+  /** Mailbox memory by ACTOR_ number. */
+  readonly mailboxes: readonly SharedArrayBuffer[];
+  /** Wake handle numbers (NativeBinding.wakeReserve) by ACTOR_ number. */
+  readonly wakeIds: readonly number[];
+  /** Control words of the supervisor; see CONTROL_ below. */
+  readonly control: SharedArrayBuffer;
+  readonly channels: { readonly [actor: number]: ChannelPlan };
+  readonly hasherId: number;
+  readonly workers: readonly WorkerPlan[];
+  /** Monotonic nanoseconds that count as time 0 of this runtime in all threads. */
+  readonly originNanoseconds: number;
+  readonly logLevel: string;
+}
+
+/** Deaths of actor threads so far. Written by the supervisor (Atomics.add), read by thread hosts. */
+export const CONTROL_DEATHS_WORD = 0;
+export const CONTROL_WORDS = 16;
+
+/** What the senders of each mailbox may have in it at a time, as a sum with one term for each holder. */
+export function mailboxCapacities(requestSlots: number, jobSlots: number, stepSequencesMax: number): number[] {
+  const lifeCycle = 64; // restarts, stop, tickets
+  const capacities: number[] = Array.from({ length: ACTOR_COUNT }, () => lifeCycle);
+  const [scheduler, lookup, loader, saver, model, frontEnd] = [0, 1, 2, 3, 4, 5];
+  // Per slot: addRequest, abortRequest, hashed, and lookupDone of one live and two discarded attempts.
+  capacities[scheduler] = lifeCycle + 6 * requestSlots + jobSlots + 2;
+  // Per slot: hashRequest, lookup and discardLookup of up to three attempts.
+  capacities[lookup] = lifeCycle + 7 * requestSlots;
+  // Per job: load and cancelLoad; save.
+  capacities[loader] = lifeCycle + 2 * jobSlots;
+  capacities[saver] = lifeCycle + jobSlots;
+  capacities[model] = lifeCycle + 2;
+  // Per slot: requestFinished and slotReleased; tokens of 64 steps that the front end has not read yet.
+  capacities[frontEnd] = lifeCycle + 2 * requestSlots + 64 * Math.max(1, stepSequencesMax);
+  return capacities.map((capacity) => 2 ** Math.ceil(Math.log2(capacity)));
+}
