@@ -35,7 +35,9 @@ export function prepareAttention(
   const unsqueeze = (value: string, axes: readonly number[]): string =>
     builder.operation("Unsqueeze", [value, builder.int64(axes)]);
   const sizeOf = (value: string, axis: number): string =>
-    builder.operation("Gather", [builder.operation("Shape", [value]), builder.int64(axis)], { axis: { int: 0 } });
+    builder.operation("Gather", [builder.operation("Shape", [value]), builder.int64(axis)], {
+      axis: { int: 0 },
+    });
   const range = (end: string): string =>
     builder.operation("Range", [builder.int64(0), end, builder.int64(1)]);
   const toInt64 = (value: string): string =>
@@ -45,7 +47,10 @@ export function prepareAttention(
 
   const positions = toInt64("position_ids");
   const blockTable = toInt64("block_table");
-  const blockSize = builder.operation("Div", [sizeOf("kv_pool", 1), builder.int64(config.headSize)]);
+  const blockSize = builder.operation("Div", [
+    sizeOf("kv_pool", 1),
+    builder.int64(config.headSize),
+  ]);
   const positionCount = builder.operation("Mul", [sizeOf("block_table", 1), blockSize]);
   // In a paged cache the index of a gathered row is its position, so causality is one comparison.
   const visible = builder.operation("LessOrEqual", [
@@ -84,14 +89,27 @@ export function addAttention(
 ): string {
   const { builder, config } = graph;
   const { queryHeadCount, kvHeadCount, headSize } = config;
-  const rotatedQuery = addRotation(graph, shared, addHeads(graph, projections.query, queryHeadCount));
+  const rotatedQuery = addRotation(
+    graph,
+    shared,
+    addHeads(graph, projections.query, queryHeadCount),
+  );
   const rotatedKey = addRotation(graph, shared, addHeads(graph, projections.key, kvHeadCount));
   const keys = addPagedRows(graph, shared, layer, "key", rotatedKey);
-  const values = addPagedRows(graph, shared, layer, "value", addHeads(graph, projections.value, kvHeadCount));
+  const values = addPagedRows(
+    graph,
+    shared,
+    layer,
+    "value",
+    addHeads(graph, projections.value, kvHeadCount),
+  );
 
   // The query heads that share a key head become rows of one matrix, so keys and values are never repeated.
   const scaled = builder.operation("Mul", [rotatedQuery, builder.float32(1 / Math.sqrt(headSize))]);
-  const grouped = builder.operation("Reshape", [scaled, builder.int64([0, kvHeadCount, -1, headSize])]);
+  const grouped = builder.operation("Reshape", [
+    scaled,
+    builder.int64([0, kvHeadCount, -1, headSize]),
+  ]);
   const transposedKeys = builder.operation("Transpose", [keys], { perm: { ints: [0, 1, 3, 2] } });
   const scores = builder.operation("MatMul", [grouped, transposedKeys]);
   const size = (value: string, axis: number): string =>
@@ -106,11 +124,17 @@ export function addAttention(
     ],
     { axis: { int: 0 } },
   );
-  const masked = builder.operation("Add", [builder.operation("Reshape", [scores, groupedShape]), shared.mask]);
+  const masked = builder.operation("Add", [
+    builder.operation("Reshape", [scores, groupedShape]),
+    shared.mask,
+  ]);
   const probabilities = builder.operation("Softmax", [masked], { axis: { int: -1 } });
   const flat = builder.operation("Reshape", [probabilities, builder.operation("Shape", [scores])]);
   const context = builder.operation("MatMul", [flat, values]);
-  const perHead = builder.operation("Reshape", [context, builder.operation("Shape", [rotatedQuery])]);
+  const perHead = builder.operation("Reshape", [
+    context,
+    builder.operation("Shape", [rotatedQuery]),
+  ]);
   const perToken = builder.operation("Transpose", [perHead], { perm: { ints: [0, 2, 1, 3] } });
   return builder.operation("Reshape", [perToken, builder.int64([0, 0, queryHeadCount * headSize])]);
 }
@@ -118,7 +142,10 @@ export function addAttention(
 /** [B, S, heads * headSize] to [B, heads, S, headSize]. */
 function addHeads(graph: LlamaGraph, projected: string, headCount: number): string {
   const { builder, config } = graph;
-  const split = builder.operation("Reshape", [projected, builder.int64([0, 0, headCount, config.headSize])]);
+  const split = builder.operation("Reshape", [
+    projected,
+    builder.int64([0, 0, headCount, config.headSize]),
+  ]);
   return builder.operation("Transpose", [split], { perm: { ints: [0, 2, 1, 3] } });
 }
 
@@ -127,10 +154,19 @@ function addRotation(graph: LlamaGraph, shared: AttentionValues, heads: string):
   const { builder, config } = graph;
   const half = config.headSize / 2;
   const [first, second] = [builder.freshName(), builder.freshName()];
-  builder.node("Split", [heads, builder.int64([half, half])], { axis: { int: -1 } }, [first, second]);
+  builder.node("Split", [heads, builder.int64([half, half])], { axis: { int: -1 } }, [
+    first,
+    second,
+  ]);
   const multiply = (left: string, right: string): string => builder.operation("Mul", [left, right]);
-  const rotatedFirst = builder.operation("Sub", [multiply(first, shared.cosine), multiply(second, shared.sine)]);
-  const rotatedSecond = builder.operation("Add", [multiply(second, shared.cosine), multiply(first, shared.sine)]);
+  const rotatedFirst = builder.operation("Sub", [
+    multiply(first, shared.cosine),
+    multiply(second, shared.sine),
+  ]);
+  const rotatedSecond = builder.operation("Add", [
+    multiply(second, shared.cosine),
+    multiply(first, shared.sine),
+  ]);
   return builder.operation("Concat", [rotatedFirst, rotatedSecond], { axis: { int: -1 } });
 }
 
@@ -153,6 +189,8 @@ function addPagedRows(
   const flat = builder.operation("Reshape", [gathered, builder.int64([-1, headSize])]);
   const complete = builder.operation("ScatterND", [flat, shared.ownRows, ownRows]);
   const batch = builder.operation("Shape", [gathered], { start: { int: 0 }, end: { int: 1 } });
-  const shape = builder.operation("Concat", [batch, builder.int64([kvHeadCount, -1, headSize])], { axis: { int: 0 } });
+  const shape = builder.operation("Concat", [batch, builder.int64([kvHeadCount, -1, headSize])], {
+    axis: { int: 0 },
+  });
   return builder.operation("Reshape", [complete, shape]);
 }

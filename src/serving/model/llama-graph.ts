@@ -39,8 +39,17 @@ export function buildLlamaGraph(
     builder,
     config,
     addWeight: (name, tensor) => {
-      const bytes = new Uint8Array(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength);
-      return builder.initializer(name, ELEMENT_TYPE.float32, tensor.dimensions, sink(name, bytes) ?? bytes);
+      const bytes = new Uint8Array(
+        tensor.data.buffer,
+        tensor.data.byteOffset,
+        tensor.data.byteLength,
+      );
+      return builder.initializer(
+        name,
+        ELEMENT_TYPE.float32,
+        tensor.dimensions,
+        sink(name, bytes) ?? bytes,
+      );
     },
   };
   const attention = declareInputs(graph);
@@ -79,7 +88,8 @@ function addLayer(
   const { builder } = graph;
   const weight = (name: LayerWeight): string =>
     graph.addWeight(`layer.${layer}.${name}`, weights.layer(layer, name));
-  const project = (input: string, name: LayerWeight): string => builder.operation("MatMul", [input, weight(name)]);
+  const project = (input: string, name: LayerWeight): string =>
+    builder.operation("MatMul", [input, weight(name)]);
 
   const attentionInput = addNorm(graph, hidden, weight("attention_norm"));
   const query = project(attentionInput, "query");
@@ -96,7 +106,12 @@ function addLayer(
 }
 
 /** Only the row of each sequence that may be sampled goes through the output matrix. */
-function addLogits(graph: LlamaGraph, weights: WeightSource, embedding: string, hidden: string): void {
+function addLogits(
+  graph: LlamaGraph,
+  weights: WeightSource,
+  embedding: string,
+  hidden: string,
+): void {
   const { builder, config } = graph;
   const rows = builder.operation("Unsqueeze", [
     builder.operation("Cast", ["last_index"], { to: { int: ELEMENT_TYPE.int64 } }),

@@ -81,7 +81,12 @@ export class OnnxGraphBuilder {
 
   float32(value: number): string {
     return this.constant(`float32:${value}`, (name) => {
-      this.initializer(name, ELEMENT_TYPE.float32, [], new Uint8Array(Float32Array.of(value).buffer));
+      this.initializer(
+        name,
+        ELEMENT_TYPE.float32,
+        [],
+        new Uint8Array(Float32Array.of(value).buffer),
+      );
     });
   }
 
@@ -124,7 +129,10 @@ export class OnnxGraphBuilder {
     for (const tensor of this.initializers) graph.message(5, tensor);
     for (const input of this.inputs) graph.message(11, input);
     for (const output of this.outputs) graph.message(12, output);
-    const model = new ProtobufWriter().integer(1, IR_VERSION).text(2, "mooncake-kv").message(7, graph);
+    const model = new ProtobufWriter()
+      .integer(1, IR_VERSION)
+      .text(2, "mooncake-kv")
+      .message(7, graph);
     model.message(8, new ProtobufWriter().text(1, "").integer(2, OPSET));
     for (const [key, value] of Object.entries(metadata)) {
       model.message(14, new ProtobufWriter().text(1, key).text(2, value));
@@ -142,11 +150,18 @@ export class OnnxGraphBuilder {
   }
 }
 
-function valueInfo(name: string, type: ElementType, dimensions: readonly Dimension[]): ProtobufWriter {
+function valueInfo(
+  name: string,
+  type: ElementType,
+  dimensions: readonly Dimension[],
+): ProtobufWriter {
   const shape = new ProtobufWriter();
   for (const size of dimensions) {
     const dimension = new ProtobufWriter();
-    shape.message(1, typeof size === "number" ? dimension.integer(1, size) : dimension.text(2, size));
+    shape.message(
+      1,
+      typeof size === "number" ? dimension.integer(1, size) : dimension.text(2, size),
+    );
   }
   const tensorType = new ProtobufWriter().integer(1, type).message(2, shape);
   return new ProtobufWriter().text(1, name).message(2, new ProtobufWriter().message(1, tensorType));

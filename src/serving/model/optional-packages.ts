@@ -17,7 +17,10 @@ export function loadJinjaPackage(): Promise<typeof import("@huggingface/jinja")>
 }
 
 /** Runs `load`, an import of the package `name`; throws OPTIONAL_MISSING when it is absent or cannot be loaded here. */
-export async function importOptional<Module>(name: string, load: () => Promise<Module>): Promise<Module> {
+export async function importOptional<Module>(
+  name: string,
+  load: () => Promise<Module>,
+): Promise<Module> {
   try {
     return await load();
   } catch (error) {

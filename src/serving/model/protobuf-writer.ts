@@ -67,7 +67,8 @@ export class ProtobufWriter {
   }
 
   private varint(value: number): this {
-    if (!Number.isSafeInteger(value)) throw new RangeError(`protobuf varint: ${value} is not a safe integer`);
+    if (!Number.isSafeInteger(value))
+      throw new RangeError(`protobuf varint: ${value} is not a safe integer`);
     this.reserve(10);
     if (value < 0) {
       // Two's complement over 64 bits: the low and high half are taken apart without BigInt.

@@ -33,13 +33,21 @@ const OTHER_SCALE = 0.125;
  */
 export function seededWeights(config: LlamaConfig, seed: number): WeightSource {
   const { hiddenSize, feedForwardSize, queryHeadCount, kvHeadCount, headSize } = config;
-  const matrix = (name: string, rows: number, columns: number, deviation: number): WeightTensor => ({
+  const matrix = (
+    name: string,
+    rows: number,
+    columns: number,
+    deviation: number,
+  ): WeightTensor => ({
     dimensions: [rows, columns],
     data: normalNumbers(rows * columns, deviation, hashText(name) ^ seed),
   });
   const projection = (name: string, rows: number, columns: number): WeightTensor =>
     matrix(name, rows, columns, 1 / Math.sqrt(rows));
-  const norm = (): WeightTensor => ({ dimensions: [hiddenSize], data: new Float32Array(hiddenSize).fill(1) });
+  const norm = (): WeightTensor => ({
+    dimensions: [hiddenSize],
+    data: new Float32Array(hiddenSize).fill(1),
+  });
   const shapes: Record<LayerWeight, readonly [rows: number, columns: number] | undefined> = {
     attention_norm: undefined,
     query: [hiddenSize, queryHeadCount * headSize],
@@ -54,7 +62,9 @@ export function seededWeights(config: LlamaConfig, seed: number): WeightSource {
   return {
     layer: (layer, weight) => {
       const shape = shapes[weight];
-      return shape === undefined ? norm() : projection(`layer.${layer}.${weight}`, shape[0], shape[1]);
+      return shape === undefined
+        ? norm()
+        : projection(`layer.${layer}.${weight}`, shape[0], shape[1]);
     },
     embedding: () => matrix("embedding", config.vocabularySize, hiddenSize, 1),
     finalNorm: norm,
@@ -95,6 +105,7 @@ function uniformNumbers(seed: number): () => number {
 
 function hashText(text: string): number {
   let hash = 0x811c9dc5;
-  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
+  for (let index = 0; index < text.length; index++)
+    hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
   return hash >>> 0;
 }
