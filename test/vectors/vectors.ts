@@ -1,0 +1,91 @@
+/** Reading of the golden vector files, and their default configuration. Kinds that a test leaves out are named by the test. */
+import { readFileSync } from "node:fs";
+import type { KvCacheConfig, KvGroupKind, KvLayout } from "../../src/config/kv-cache-config.ts";
+import { schedulerBlockSize } from "../../src/config/kv-cache-config.ts";
+import type { KeyNamespace } from "../../src/keys/pool-keys.ts";
+import { pythonText } from "../../src/config/python-value.ts";
+
+export function readVectors<Contents>(name: string): Contents {
+  return JSON.parse(
+    readFileSync(new URL(`data/${name}.json`, import.meta.url), "utf8"),
+  ) as Contents;
+}
+
+/** A `config` of a vector file: only what differs from the defaults is there. */
+export interface VectorConfig {
+  readonly model_name?: string;
+  readonly hash_algo?: string;
+  readonly hash_seed?: string | null;
+  readonly block_size?: number;
+  readonly hash_block_size?: number;
+  readonly tp_size?: number;
+  readonly pp_size?: number;
+  readonly pcp_size?: number;
+  readonly dcp_size?: number;
+  readonly num_kv_heads?: number;
+  readonly head_size?: number;
+  readonly layout?: KvLayout;
+  readonly num_blocks?: number;
+  readonly cache_prefix?: string;
+  readonly extra_config?: Readonly<Record<string, unknown>>;
+  readonly use_eagle?: boolean;
+  readonly groups?: readonly {
+    kind: KvGroupKind;
+    layers?: number;
+    block_size?: number;
+    eagle?: boolean;
+  }[];
+}
+
+export interface VectorRank {
+  readonly tp: number;
+  readonly pp: number;
+  readonly pcp: number;
+  readonly dcp: number;
+}
+
+/** The configuration as plain data, not normalized: vectors hold kinds that `normalizeKvCacheConfig` refuses. */
+export function topologyOf(config: VectorConfig, rank: VectorRank): KvCacheConfig {
+  const blockSize = config.block_size ?? 16;
+  const dcp = { rank: rank.dcp, size: config.dcp_size ?? 1 };
+  const groups = (config.groups ?? [{ kind: "full" as const, layers: 2 }]).map((group) => ({
+    kind: group.kind,
+    layers: group.layers ?? 1,
+    blockSize: group.block_size ?? blockSize,
+  }));
+  return {
+    modelName: config.model_name ?? "org/model",
+    dtype: "float16",
+    layout: config.layout ?? "LBHNC",
+    blockSize,
+    hashBlockSize: config.hash_block_size ?? schedulerBlockSize({ dcp, groups }),
+    groups,
+    heads: { kvHeads: config.num_kv_heads ?? 8, headSize: config.head_size ?? 16 },
+    tp: { rank: rank.tp, size: config.tp_size ?? 1 },
+    pp: { rank: rank.pp, size: config.pp_size ?? 1 },
+    pcp: { rank: rank.pcp, size: config.pcp_size ?? 1 },
+    dcp,
+    dp: { rank: 0, size: 1 },
+    hashAlgorithm: "sha256_cbor",
+    blockCount: config.num_blocks ?? 64,
+    weightsFingerprint: null,
+  };
+}
+
+export function namespaceOf(config: VectorConfig): KeyNamespace {
+  const extra = config.extra_config ?? {};
+  const given = "cache_prefix" in extra ? extra["cache_prefix"] : (config.cache_prefix ?? "");
+  return {
+    cachePrefix: pythonText(given, "cache_prefix"),
+    storeTp: {
+      storeTpSize: extra["store_tp_size"],
+      enableStoreTpLcm: extra["enable_store_tp_lcm"],
+      prefillTpSizes: extra["prefill_tp_sizes"],
+    },
+  };
+}
+
+/** The kinds of a configuration's groups, for sorting cases into "compared" and "left out". */
+export function kindsOf(config: VectorConfig): string {
+  return (config.groups ?? [{ kind: "full" }]).map((group) => group.kind).join("+");
+}
