@@ -39,6 +39,10 @@ export interface RuntimePlan {
   readonly workers: readonly WorkerPlan[];
   /** Monotonic nanoseconds that count as time 0 of this runtime in all threads. */
   readonly originNanoseconds: number;
+  /** Trace rings by ACTOR_ number, or null when tracing is off. */
+  readonly traceRings: readonly SharedArrayBuffer[] | null;
+  /** Counter blocks, one an actor (trace/counters.ts). */
+  readonly counters: SharedArrayBuffer;
   readonly logLevel: string;
 }
 
