@@ -82,12 +82,25 @@ export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig
   });
 }
 
-/** The same cache as another rank sees it, checked again. */
+/** The same cache as another rank of the same deployment sees it; its decode-context rank follows from `tp`. */
 export function withRanks(
   config: KvCacheConfig,
-  ranks: Partial<Pick<KvCacheConfig, "tp" | "pp" | "pcp" | "dcp" | "dp">>,
+  ranks: {
+    readonly tp?: number;
+    readonly pp?: number;
+    readonly pcp?: number;
+    readonly dp?: number;
+  },
 ): KvCacheConfig {
-  return normalizeKvCacheConfig({ ...config, ...ranks });
+  const tp = ranks.tp ?? config.tp.rank;
+  return normalizeKvCacheConfig({
+    ...config,
+    tp: { rank: tp, size: config.tp.size },
+    pp: { rank: ranks.pp ?? config.pp.rank, size: config.pp.size },
+    pcp: { rank: ranks.pcp ?? config.pcp.rank, size: config.pcp.size },
+    dcp: { rank: tp % config.dcp.size, size: config.dcp.size },
+    dp: { rank: ranks.dp ?? config.dp.rank, size: config.dp.size },
+  });
 }
 
 function normalizeGroups(input: KvCacheConfigInput, blockSize: number): readonly KvCacheGroup[] {

@@ -31,7 +31,7 @@ const items = fc
     });
   });
 
-const request: fc.Arbitrary<HashRequest> = fc.record({
+const request = fc.record({
   tokens: fc.array(fc.nat(200_000), { maxLength: 120 }),
   blockSize: fc.integer({ min: 1, max: 20 }),
   lookaheadTokens: fc.nat(3),

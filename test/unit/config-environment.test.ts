@@ -1,0 +1,75 @@
+/**
+ * Goal: each environment variable of the connector is read with vLLM's name, default and meaning.
+ * Method: variables as a shell sets them; nothing is taken from the test's own environment.
+ */
+import { describe, expect, it } from "vitest";
+import { readEnvironment } from "../../src/config/environment.ts";
+
+describe("readEnvironment", () => {
+  it("has vLLM's defaults", () => {
+    expect(readEnvironment({})).toEqual({
+      configPath: null,
+      hashSeed: null,
+      bootstrapPort: 8998,
+      preferredSegment: null,
+      requesterLocalHostname: null,
+      storeTierLog: false,
+      diskStagingUsableRatio: 0.9,
+      loadReceiveThreads: 1,
+      rpcBasePath: null,
+      python: null,
+    });
+  });
+
+  it("reads every variable", () => {
+    expect(
+      readEnvironment({
+        MOONCAKE_CONFIG_PATH: "/etc/store.json",
+        PYTHONHASHSEED: "0",
+        VLLM_MOONCAKE_BOOTSTRAP_PORT: "9000",
+        MOONCAKE_PREFERRED_SEGMENT: " 127.0.0.1:50053 ",
+        MOONCAKE_REQUESTER_LOCAL_HOSTNAME: "node-1",
+        VLLM_MOONCAKE_STORE_TIER_LOG: "True",
+        VLLM_MOONCAKE_DISK_STAGING_USABLE_RATIO: "0.5",
+        VLLM_MOONCAKE_LOAD_RECV_THREADS: "4",
+        VLLM_RPC_BASE_PATH: "/run/vllm",
+        MOONCAKE_PYTHON: "/opt/python",
+      }),
+    ).toEqual({
+      configPath: "/etc/store.json",
+      hashSeed: "0",
+      bootstrapPort: 9000,
+      preferredSegment: "127.0.0.1:50053",
+      requesterLocalHostname: "node-1",
+      storeTierLog: true,
+      diskStagingUsableRatio: 0.5,
+      loadReceiveThreads: 4,
+      rpcBasePath: "/run/vllm",
+      python: "/opt/python",
+    });
+  });
+
+  it("tells an empty hash seed from an unset one, and takes blank names as unset", () => {
+    expect(readEnvironment({ PYTHONHASHSEED: "" }).hashSeed).toBe("");
+    expect(
+      readEnvironment({ MOONCAKE_CONFIG_PATH: "", MOONCAKE_PREFERRED_SEGMENT: "  " }),
+    ).toMatchObject({
+      configPath: null,
+      preferredSegment: null,
+    });
+    expect(readEnvironment({ VLLM_MOONCAKE_LOAD_RECV_THREADS: "0" }).loadReceiveThreads).toBe(1);
+  });
+
+  it.each([
+    ["VLLM_MOONCAKE_BOOTSTRAP_PORT", "http"],
+    ["VLLM_MOONCAKE_BOOTSTRAP_PORT", "70000"],
+    ["VLLM_MOONCAKE_DISK_STAGING_USABLE_RATIO", "0"],
+    ["VLLM_MOONCAKE_DISK_STAGING_USABLE_RATIO", "1.1"],
+    ["VLLM_MOONCAKE_DISK_STAGING_USABLE_RATIO", ""],
+    ["VLLM_MOONCAKE_LOAD_RECV_THREADS", "two"],
+  ])("refuses %s=%s", (name, value) => {
+    expect(() => readEnvironment({ [name]: value })).toThrow(
+      expect.objectContaining({ code: "INVALID_VALUE", field: name, value }),
+    );
+  });
+});

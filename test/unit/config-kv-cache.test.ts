@@ -1,0 +1,125 @@
+/**
+ * Goal: a KV-cache description is complete and consistent behind `normalizeKvCacheConfig`, or refused with the field named.
+ * Method: one good input, changed field by field; sizes computed by hand.
+ */
+import { describe, expect, it } from "vitest";
+import {
+  blockBytes,
+  groupSpanTokens,
+  localKvHeads,
+  schedulerBlockSize,
+} from "../../src/config/kv-cache-config.ts";
+import type { KvCacheConfigInput } from "../../src/config/kv-cache-config.ts";
+import { normalizeKvCacheConfig, withRanks } from "../../src/config/kv-cache-normalize.ts";
+
+const GOOD: KvCacheConfigInput = {
+  modelName: "org/model",
+  dtype: "float16",
+  blockSize: 16,
+  groups: [{ kind: "full", layers: 2 }],
+  heads: { kvHeads: 8, headSize: 16 },
+  blockCount: 64,
+};
+
+describe("normalizeKvCacheConfig", () => {
+  it("fills the defaults and freezes", () => {
+    const config = normalizeKvCacheConfig(GOOD);
+    const alone = { rank: 0, size: 1 };
+    expect(config).toEqual({
+      ...GOOD,
+      layout: "LBHNC",
+      hashBlockSize: 16,
+      groups: [{ kind: "full", layers: 2, blockSize: 16 }],
+      tp: alone,
+      pp: alone,
+      pcp: alone,
+      dcp: alone,
+      dp: alone,
+      hashAlgorithm: "sha256_cbor",
+      weightsFingerprint: null,
+    });
+    expect(
+      Object.isFrozen(config) &&
+        Object.isFrozen(config.groups) &&
+        Object.isFrozen(config.groups[0]),
+    ).toBe(true);
+    expect(normalizeKvCacheConfig(config)).toEqual(config);
+    expect(structuredClone(config)).toEqual(config);
+  });
+
+  it("counts bytes, heads and spans", () => {
+    const config = normalizeKvCacheConfig({ ...GOOD, tp: { rank: 1, size: 2 } });
+    expect(localKvHeads(config)).toBe(4);
+    // 2 layers x 4 heads x 16 tokens x (key and value of 16 elements) x 2 bytes.
+    expect(blockBytes(config, 0)).toBe(2 * 4 * 16 * 32 * 2);
+    expect(localKvHeads(normalizeKvCacheConfig({ ...GOOD, tp: { rank: 0, size: 16 } }))).toBe(1);
+    const dcp = normalizeKvCacheConfig({
+      ...GOOD,
+      tp: { rank: 3, size: 4 },
+      dcp: { rank: 1, size: 2 },
+    });
+    expect(dcp.groups.map((group) => groupSpanTokens(dcp, group))).toEqual([32]);
+    expect([schedulerBlockSize(dcp), dcp.hashBlockSize]).toEqual([32, 32]);
+  });
+
+  it("takes the common divisor as hash block size of several groups, and the common multiple for the scheduler", () => {
+    const config = normalizeKvCacheConfig({
+      ...GOOD,
+      groups: [
+        { kind: "full", layers: 1, blockSize: 48 },
+        { kind: "full", layers: 1, blockSize: 32 },
+      ],
+    });
+    expect([config.hashBlockSize, schedulerBlockSize(config)]).toEqual([16, 96]);
+    expect(normalizeKvCacheConfig({ ...config, hashBlockSize: 8 }).hashBlockSize).toBe(8);
+  });
+
+  it("moves to another rank", () => {
+    const config = normalizeKvCacheConfig({
+      ...GOOD,
+      tp: { rank: 0, size: 4 },
+      dcp: { rank: 0, size: 2 },
+    });
+    const moved = withRanks(config, { tp: 3 });
+    expect([moved.tp.rank, moved.dcp.rank]).toEqual([3, 1]);
+  });
+
+  it.each<[string, Record<string, unknown>, string, string]>([
+    ["an empty model name", { modelName: "//" }, "modelName", "MISSING"],
+    ["an unknown dtype", { dtype: "int4" }, "dtype", "INVALID_VALUE"],
+    ["an unknown layout", { layout: "NHD" }, "layout", "INVALID_VALUE"],
+    ["a block size of 0", { blockSize: 0 }, "blockSize", "INVALID_VALUE"],
+    ["a block size as text", { blockSize: "16" }, "blockSize", "INVALID_TYPE"],
+    ["no heads", { heads: undefined }, "heads.kvHeads", "MISSING"],
+    ["no groups", { groups: [] }, "groups", "INVALID_VALUE"],
+    [
+      "a kind for later",
+      { groups: [{ kind: "mamba", layers: 1 }] },
+      "groups[0].kind",
+      "UNSUPPORTED",
+    ],
+    ["another algorithm", { hashAlgorithm: "sha256" }, "hashAlgorithm", "UNSUPPORTED"],
+    ["a rank out of range", { tp: { rank: 2, size: 2 } }, "tp.rank", "INVALID_VALUE"],
+    ["uneven heads", { tp: { rank: 0, size: 3 } }, "tp.size", "INVALID_VALUE"],
+    ["dcp not dividing tp", { dcp: { rank: 0, size: 2 } }, "dcp.size", "INVALID_VALUE"],
+    [
+      "a dcp rank of its own",
+      { tp: { rank: 1, size: 2 }, dcp: { rank: 0, size: 2 } },
+      "dcp.rank",
+      "INVALID_VALUE",
+    ],
+    [
+      "stages with context ranks",
+      { pp: { rank: 0, size: 2 }, pcp: { rank: 0, size: 2 } },
+      "pcp.size",
+      "UNSUPPORTED",
+    ],
+    ["a finer hash with one group", { hashBlockSize: 8 }, "hashBlockSize", "INVALID_VALUE"],
+    ["one block", { blockCount: 1 }, "blockCount", "INVALID_VALUE"],
+  ])("refuses %s", (_name, change, field, code) => {
+    const input = { ...GOOD, ...change } as KvCacheConfigInput;
+    expect(() => normalizeKvCacheConfig(input)).toThrow(
+      expect.objectContaining({ field, code, remedy: expect.stringMatching(/\w{3}/) }),
+    );
+  });
+});

@@ -1,0 +1,227 @@
+/**
+ * Goal: vLLM's --kv-transfer-config means here what it means there; what this build lacks or cannot mean is refused with the
+ * field, the value and the remedy; likely mistakes are warned of.
+ * Method: configurations as users paste them, given as objects and as text.
+ */
+import { describe, expect, it } from "vitest";
+import type { ConnectorConfig } from "../../src/config/connector-config.ts";
+import { readEnvironment } from "../../src/config/environment.ts";
+import { parseTransferConfig } from "../../src/config/transfer-config.ts";
+import { formatWarning } from "../../src/config/warnings.ts";
+
+const BARE = readEnvironment({});
+const WITH_STORE = readEnvironment({ MOONCAKE_CONFIG_PATH: "/etc/mooncake.json" });
+
+function withExtra(extra: Record<string, unknown>, role = "kv_both"): Record<string, unknown> {
+  return {
+    kv_connector: "MooncakeStoreConnector",
+    kv_role: role,
+    kv_connector_extra_config: { engine: "local", ...extra },
+  };
+}
+function configOf(extra: Record<string, unknown>, role?: string): ConnectorConfig {
+  return parseTransferConfig(withExtra(extra, role), BARE).config;
+}
+function warningsOf(extra: Record<string, unknown>): string[] {
+  return parseTransferConfig(withExtra(extra), BARE).warnings.map(formatWarning);
+}
+
+describe("engine selection", () => {
+  it("is local with a warning when nothing is configured", () => {
+    const { config, warnings } = parseTransferConfig(undefined, BARE);
+    expect(config.engine).toBe("local");
+    expect(config.role).toBe("kv_both");
+    expect(warnings.map(formatWarning)).toEqual([
+      expect.stringContaining("private to this process"),
+    ]);
+  });
+
+  it("is local without a warning when asked for, even beside a store configuration", () => {
+    expect(parseTransferConfig(withExtra({}), WITH_STORE)).toMatchObject({
+      config: { engine: "local" },
+      warnings: [],
+    });
+  });
+
+  it("is an error for a store connector without a store configuration", () => {
+    const given = { kv_connector: "MooncakeStoreConnector", kv_role: "kv_both" };
+    expect(() => parseTransferConfig(given, BARE)).toThrow(
+      expect.objectContaining({ code: "MISSING", field: "MOONCAKE_CONFIG_PATH" }),
+    );
+  });
+
+  it("refuses the mooncake engine, asked for or implied", () => {
+    const refused = expect.objectContaining({
+      code: "UNSUPPORTED",
+      remedy: expect.stringContaining("local"),
+    });
+    expect(() => parseTransferConfig(withExtra({ engine: "mooncake" }), BARE)).toThrow(refused);
+    expect(() => parseTransferConfig(undefined, WITH_STORE)).toThrow(refused);
+    expect(() => parseTransferConfig(withExtra({ engine: "moon" }), BARE)).toThrow(
+      expect.objectContaining({ code: "INVALID_VALUE", value: "moon" }),
+    );
+  });
+});
+
+describe("settings", () => {
+  it("have vLLM's defaults and ours", () => {
+    expect(configOf({})).toEqual({
+      engine: "local",
+      role: "kv_both",
+      engineId: null,
+      loadFailurePolicy: "recompute",
+      loadAsync: true,
+      lookupAsync: false,
+      enableLookup: true,
+      canSave: true,
+      saveDecodeCache: false,
+      capacityOnly: false,
+      enableCrossLayersBlocks: false,
+      lookupRpcPort: "0",
+      cachePrefix: "",
+      preferredSegment: null,
+      lookupTimeoutMs: 1000,
+      loadTimeoutMs: 30_000,
+      saveTimeoutMs: 60_000,
+      shutdownTimeoutMs: 10_000,
+      minLoadTokens: 0,
+      local: { poolName: "default", bytesMax: 1024 ** 3, ioThreads: 2 },
+    });
+  });
+
+  it("are taken from JSON text too, and the result is frozen plain data", () => {
+    const text = JSON.stringify({
+      ...withExtra({ pool_bytes_max: "2gb", lookup_async: true }),
+      engine_id: "e1",
+      kv_load_failure_policy: "fail",
+    });
+    const { config } = parseTransferConfig(text, BARE);
+    expect(config).toMatchObject({ engineId: "e1", loadFailurePolicy: "fail", lookupAsync: true });
+    expect(config.local.bytesMax).toBe(2 * 1024 ** 3);
+    expect(Object.isFrozen(config) && Object.isFrozen(config.local)).toBe(true);
+    expect(structuredClone(config)).toEqual(config);
+  });
+
+  it("derive who saves from the role", () => {
+    expect(configOf({}, "kv_producer").canSave).toBe(true);
+    expect(configOf({}, "kv_consumer").canSave).toBe(false);
+    expect(configOf({ save_decode_cache: true }, "kv_consumer").canSave).toBe(true);
+    expect(configOf({ enable_lookup: false }, "kv_consumer").capacityOnly).toBe(true);
+    expect(configOf({ enable_lookup: false }, "kv_both").capacityOnly).toBe(false);
+  });
+
+  it("follow Python's truth, and warn of texts", () => {
+    expect(configOf({ load_async: "false" }).loadAsync).toBe(true);
+    expect(warningsOf({ load_async: "false" })).toEqual([
+      expect.stringMatching(/load_async.*counts as true.*"false".*Write false/),
+    ]);
+    expect(configOf({ load_async: 0 }).loadAsync).toBe(false);
+    expect(configOf({ load_async: null }).loadAsync).toBe(false);
+    expect(configOf({ lookup_async: [] }).lookupAsync).toBe(false);
+    expect(configOf({ enable_cross_layers_blocks: "True" }).enableCrossLayersBlocks).toBe(true);
+    expect(configOf({ enable_cross_layers_blocks: 1 }).enableCrossLayersBlocks).toBe(false);
+  });
+
+  it("turn cache_prefix and lookup_rpc_port into text as Python's str() does", () => {
+    expect(configOf({ cache_prefix: "a@b" }).cachePrefix).toBe("a@b");
+    expect(configOf({ cache_prefix: null }).cachePrefix).toBe("None");
+    expect(configOf({ cache_prefix: true }).cachePrefix).toBe("True");
+    expect(configOf({ cache_prefix: 7 }).cachePrefix).toBe("7");
+    expect(warningsOf({ cache_prefix: null })).toEqual([expect.stringContaining('"None@"')]);
+    expect(() => configOf({ cache_prefix: 1.5 })).toThrow(
+      expect.objectContaining({ code: "INVALID_TYPE" }),
+    );
+    expect(() => configOf({ cache_prefix: "\ud83d" })).toThrow(
+      expect.objectContaining({ code: "INVALID_VALUE" }),
+    );
+    expect(configOf({ lookup_rpc_port: "abc" }).lookupRpcPort).toBe("abc");
+  });
+
+  it("warn of unknown keys with the nearest known one", () => {
+    expect(warningsOf({ lookupTimeoutMs: 5 })).toEqual([
+      expect.stringContaining('Did you mean "lookup_timeout_ms"?'),
+    ]);
+    expect(warningsOf({ load_asynch: true })).toEqual([
+      expect.stringContaining('Did you mean "load_async"?'),
+    ]);
+    expect(warningsOf({ qqqqqq: 1 })).toEqual([expect.stringContaining("known are load_async")]);
+  });
+
+  it("take the preferred segment from the environment unless given", () => {
+    const environment = readEnvironment({ MOONCAKE_PREFERRED_SEGMENT: " 127.0.0.1:50053 " });
+    expect(parseTransferConfig(withExtra({}), environment).config.preferredSegment).toBe(
+      "127.0.0.1:50053",
+    );
+    const given = withExtra({ preferred_segment: "h:1" });
+    expect(parseTransferConfig(given, environment).config.preferredSegment).toBe("h:1");
+  });
+});
+
+describe("refusals name field, code and remedy", () => {
+  it.each<[string, unknown, string, string]>([
+    ["no JSON", "{", "kv_transfer_config", "INVALID_VALUE"],
+    ["a list", [], "kv_transfer_config", "INVALID_TYPE"],
+    ["no connector", { kv_role: "kv_both" }, "kv_connector", "MISSING"],
+    [
+      "the direct connector",
+      { kv_connector: "MooncakeConnector", kv_role: "kv_both" },
+      "kv_connector",
+      "UNSUPPORTED",
+    ],
+    [
+      "another connector",
+      { kv_connector: "Nixl", kv_role: "kv_both" },
+      "kv_connector",
+      "INVALID_VALUE",
+    ],
+    ["no role", { kv_connector: "MooncakeStoreConnector" }, "kv_role", "MISSING"],
+    ["a wrong role", withExtra({}, "kv_all"), "kv_role", "INVALID_VALUE"],
+    [
+      "a wrong policy",
+      { ...withExtra({}), kv_load_failure_policy: "retry" },
+      "kv_load_failure_policy",
+      "INVALID_VALUE",
+    ],
+    ["an unknown key", { ...withExtra({}), kv_rolle: 1 }, "kv_rolle", "INVALID_VALUE"],
+    [
+      "a timeout of 0",
+      withExtra({ lookup_timeout_ms: 0 }),
+      "kv_connector_extra_config.lookup_timeout_ms",
+      "INVALID_VALUE",
+    ],
+    [
+      "a timeout in quotes",
+      withExtra({ load_timeout_ms: "5" }),
+      "kv_connector_extra_config.load_timeout_ms",
+      "INVALID_VALUE",
+    ],
+    [
+      "a list as timeout",
+      withExtra({ save_timeout_ms: [] }),
+      "kv_connector_extra_config.save_timeout_ms",
+      "INVALID_TYPE",
+    ],
+    [
+      "a pool of no bytes",
+      withExtra({ pool_bytes_max: 0 }),
+      "kv_connector_extra_config.pool_bytes_max",
+      "INVALID_VALUE",
+    ],
+    [
+      "a store cut finer",
+      withExtra({ store_tp_size: 4 }),
+      "kv_connector_extra_config.store_tp_size",
+      "UNSUPPORTED",
+    ],
+    [
+      "a list of settings",
+      { ...withExtra({}), kv_connector_extra_config: [] },
+      "kv_connector_extra_config",
+      "INVALID_TYPE",
+    ],
+  ])("%s", (_name, given, field, code) => {
+    expect(() => parseTransferConfig(given, BARE)).toThrow(
+      expect.objectContaining({ field, code, remedy: expect.stringMatching(/\w{3}/) }),
+    );
+  });
+});
