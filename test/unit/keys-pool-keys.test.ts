@@ -85,6 +85,27 @@ describe("poolKeyPrefixes", () => {
   });
 });
 
+describe("striping", () => {
+  it("gives each group another phase, so that ranks with identical bytes share the load of all groups", () => {
+    const groups = [
+      { kind: "full", layers: 1 },
+      { kind: "full", layers: 1 },
+    ] as const;
+    const config = normalizeKvCacheConfig({ ...SHAPE, groups, tp: { rank: 1, size: 4 } });
+    const prefixes = poolKeyPrefixes(config, { cachePrefix: "" });
+    expect(prefixes.groups.map((group) => [group.putStep, group.putPhase])).toEqual([
+      [2, 1],
+      [2, 0],
+    ]);
+    expect(
+      prefixes.groups.map((group) => [0, 1, 2, 3].filter((chunk) => putsChunk(group, chunk))),
+    ).toEqual([
+      [1, 3],
+      [0, 2],
+    ]);
+  });
+});
+
 describe("names and rotation", () => {
   it("take the last path component", () => {
     expect(["a/b", "a", "/models/x//", "weird name@1"].map(modelNameInKeys)).toEqual([
