@@ -33,12 +33,18 @@ export class ModelHarness {
     this.free = Array.from({ length: blockCount }, (_, index) => index);
   }
 
-  static async load(
+  static load(prepared: PreparedModel, blockCount: number, threads = 1): Promise<ModelHarness> {
+    const pool = new Float32Array((blockCount * prepared.blockBytes) / 4);
+    return ModelHarness.loadOver(prepared, pool, blockCount, threads);
+  }
+
+  /** The same over a given pool. */
+  static async loadOver(
     prepared: PreparedModel,
+    pool: Float32Array,
     blockCount: number,
     threads = 1,
   ): Promise<ModelHarness> {
-    const pool = new Float32Array((blockCount * prepared.blockBytes) / 4);
     const runner = await PagedModelRunner.load(prepared, { kvPool: pool, blockCount, threads });
     return new ModelHarness(prepared, runner, pool, blockCount);
   }
