@@ -113,6 +113,8 @@ export interface EngineOptions {
   readonly poolName: string;
   readonly bytesMax: number;
   readonly ioThreads: number;
+  /** Checksum every value at put and verify it at get: a mismatch gives CHECKSUM_MISMATCH and drops the value. */
+  readonly verifyChecksums: boolean;
 }
 
 export interface EngineStatistics {

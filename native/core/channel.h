@@ -1,0 +1,72 @@
+// How one actor hands batches to an engine and gets their completions (layout.ts, "Engine channel").
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/batch.h"
+#include "core/engine_host.h"
+#include "core/memory.h"
+
+namespace mooncake_kv {
+
+/** Wakes whoever opened the wake handle; false when nobody has. Any thread, never blocks. */
+using Wake = bool (*)(int32_t wakeId);
+
+/**
+ * `submit` is called by the channel's actor; completions come from I/O threads, which write the ring under the channel's
+ * mutex. The channel outlives its actor: a restarted one goes on with the same memory.
+ */
+class Channel : public std::enable_shared_from_this<Channel> {
+ public:
+  static constexpr int64_t BATCH_SLOTS_MAX = 1 << 16;
+  static constexpr int64_t KEYS_PER_BATCH_MAX = 1 << 20;
+
+  struct Options {
+    std::shared_ptr<EngineHost> engine;
+    std::shared_ptr<Memory> memory;
+    int64_t wordOffset = 0;
+    int64_t batchSlots = 0;
+    int64_t keysPerBatchMax = 0;
+    int32_t wakeId = 0;
+    Wake wake = nullptr;
+  };
+
+  /** Throws Error when the channel does not fit its memory. */
+  static std::shared_ptr<Channel> open(Options options);
+
+  /**
+   * Hands a batch slot to the engine; its words are filled and its state is SUBMITTED. Never blocks. Throws Error when the slot
+   * or its header is wrong: the batch is then not in flight. After the engine closed, the batch completes with CLOSED.
+   */
+  void submit(int64_t slot);
+  /** Takes no more batches; returns how many are in flight. May be asked again. */
+  uint32_t close();
+  uint32_t inFlight() const { return inFlight_.load(std::memory_order_acquire); }
+
+  /** Entry point of I/O threads. */
+  static void runPart(const IoThreads::Task& task);
+
+ private:
+  explicit Channel(Options options);
+
+  Batch& checkedBatch(int64_t slot);
+  void fillFromHeader(Batch& batch);
+  uint32_t partsOf(const Batch& batch) const;
+  void refuse(Batch& batch);
+  void complete(Batch& batch);
+  void pushCompletion(const Batch& batch, int32_t status, int32_t microseconds);
+
+  const Options options_;
+  int32_t* const words_;
+  const uint32_t ringMask_;
+  std::vector<Batch> batches_;
+  std::atomic<uint32_t> inFlight_{0};
+  std::atomic<bool> closed_{false};
+  std::mutex ringMutex_;
+};
+
+}  // namespace mooncake_kv

@@ -1,0 +1,19 @@
+// Result codes per key and per batch: the numbers of EngineCode in src/store/engine.ts.
+#pragma once
+
+#include <cstdint>
+
+namespace mooncake_kv::code {
+
+inline constexpr int32_t OK = 0;
+inline constexpr int32_t NO_AVAILABLE_HANDLE = -200;
+inline constexpr int32_t BUFFER_SMALLER = -600;
+inline constexpr int32_t OBJECT_NOT_FOUND = -704;
+inline constexpr int32_t BUFFER_LARGER = -800;
+inline constexpr int32_t ENGINE_ERROR = -901;
+inline constexpr int32_t ENGINE_DOWN = -902;
+inline constexpr int32_t CLOSED = -903;
+inline constexpr int32_t BAD_ENTRY = -904;
+inline constexpr int32_t CHECKSUM_MISMATCH = -905;
+
+}  // namespace mooncake_kv::code

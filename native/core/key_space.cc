@@ -1,0 +1,109 @@
+#include "core/key_space.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/layout.h"
+#include "core/pages.h"
+
+namespace mooncake_kv {
+
+namespace {
+
+constexpr char HEX[] = "0123456789abcdef";
+
+std::string place(size_t group, size_t segment, const char* field) {
+  return "groups[" + std::to_string(group) + "][" + std::to_string(segment) + "]." + field;
+}
+
+void checkSegment(const SegmentRule& rule, size_t group, size_t segment, int32_t blockCount) {
+  const auto text = [](uint64_t number) { return std::to_string(number); };
+  if (rule.bytes == 0) {
+    throw invalidValue(place(group, segment, "bytes"), "0", "a segment has at least one byte", "Leave empty segments out.");
+  }
+  if (rule.strideBytes < rule.bytes && blockCount > 1) {
+    throw invalidValue(place(group, segment, "strideBytes"), text(rule.strideBytes), "blocks would overlap",
+                       "Set it to at least the segment's " + text(rule.bytes) + " bytes.");
+  }
+  const uint64_t room = rule.region->bytes();
+  const uint64_t last = static_cast<uint64_t>(blockCount) - 1;
+  const bool fits = rule.offset <= room && rule.bytes <= room - rule.offset &&
+                    (last == 0 || rule.strideBytes <= (room - rule.offset - rule.bytes) / last);
+  if (!fits) {
+    throw invalidValue(place(group, segment, "offset"), text(rule.offset),
+                       "the last block's segment ends outside its region of " + text(room) + " bytes",
+                       "Make the region larger, or lower offset, strideBytes or blockCount.");
+  }
+}
+
+}  // namespace
+
+KeySpace::KeySpace(Options options)
+    : hashes_(std::move(options.hashes)),
+      hashBytes_(options.hashBytes),
+      hashRows_(mooncake_kv::hashRows(*hashes_)),
+      blockCount_(options.blockCount),
+      prefixes_(std::move(options.prefixes)),
+      groups_(std::move(options.groups)) {
+  if (hashBytes_ != 16 && hashBytes_ != 32) {
+    throw invalidValue("hashBytes", hashBytes_, "a digest has 32 bytes, or 16 for the xxhash algorithms", "Pass 32 or 16.");
+  }
+  if (blockCount_ < 1 && !groups_.empty()) {
+    throw invalidValue("blockCount", blockCount_, "there must be at least one block", "Pass the number of KV blocks.");
+  }
+  if (groups_.size() > static_cast<size_t>(layout::GROUPS_MAX)) {
+    throw invalidValue("groups", static_cast<int64_t>(groups_.size()), "there are at most 16 groups", "Merge KV-cache groups.");
+  }
+  memories_.push_back(hashes_);
+  for (std::string& prefix : prefixes_) prefix += '@';
+  for (size_t group = 0; group < groups_.size(); group++) {
+    uint64_t bytes = 0;
+    for (size_t segment = 0; segment < groups_[group].size(); segment++) {
+      const SegmentRule& rule = groups_[group][segment];
+      checkSegment(rule, group, segment, blockCount_);
+      bytes += rule.bytes;
+      if (std::find(memories_.begin(), memories_.end(), rule.region) == memories_.end()) memories_.push_back(rule.region);
+    }
+    const std::string field = "groups[" + std::to_string(group) + "]";
+    if (bytes == 0) throw invalidValue(field, "[]", "a group needs at least one segment", "Leave empty groups out.");
+    if (bytes > INT32_MAX) {
+      throw invalidValue(field, static_cast<int64_t>(bytes), "a value has at most 2147483647 bytes", "Use smaller blocks.");
+    }
+    valueBytes_.push_back(bytes);
+  }
+}
+
+bool KeySpace::enter() const {
+  for (size_t entered = 0; entered < memories_.size(); entered++) {
+    if (memories_[entered]->enter()) continue;
+    while (entered > 0) memories_[--entered]->leave();
+    return false;
+  }
+  return true;
+}
+
+void KeySpace::leave() const {
+  for (const auto& memory : memories_) memory->leave();
+}
+
+bool KeySpace::key(int32_t prefix, int32_t hashRow, std::string& text) const {
+  if (prefix < 0 || static_cast<size_t>(prefix) >= prefixes_.size() || hashRow < 0 || hashRow >= hashRows_) return false;
+  const std::string& head = prefixes_[static_cast<size_t>(prefix)];
+  const uint8_t* digest = hashAt(*hashes_, hashRow);
+  text.resize(head.size() + 2 * static_cast<size_t>(hashBytes_));
+  char* to = std::copy(head.begin(), head.end(), text.data());
+  for (int32_t i = 0; i < hashBytes_; i++) {
+    *to++ = HEX[digest[i] >> 4];
+    *to++ = HEX[digest[i] & 15];
+  }
+  return true;
+}
+
+Registry<KeySpace>& keySpaces() {
+  // Never destroyed: I/O threads may still run while the process exits.
+  static auto* registry = new Registry<KeySpace>("keySpaceId");
+  return *registry;
+}
+
+}  // namespace mooncake_kv
