@@ -15,7 +15,10 @@ export interface ModelTokenizer {
   readonly endTokenIds: readonly number[];
   /** Ids of a plain prompt; with the model's begin token first where the model wants one. */
   encode(text: string): Int32Array;
-  /** Ids of a conversation by the model's chat template, ready for the assistant's answer. Throws INVALID_VALUE when the template refuses the messages. */
+  /**
+   * Ids of a conversation by the model's chat template, ready for the assistant's answer. Throws INVALID_VALUE when the template
+   * refuses the messages, UNSUPPORTED when the model has none.
+   */
   encodeChat(messages: readonly ChatMessage[]): Int32Array;
   /** Special tokens have no text; bytes that are no UTF-8 become U+FFFD. */
   decode(tokenIds: ArrayLike<number>): string;
