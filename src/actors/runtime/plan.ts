@@ -17,8 +17,8 @@ export interface WorkerPlan {
   readonly ownPrefixOfGroup: readonly number[];
   /** Prefix indexes over which a lookup expands, per group, in vLLM's order. */
   readonly lookupPrefixesOfGroup: readonly (readonly number[])[];
-  /** Ranks with identical bytes share the puts: chunk % putStep == putPhase of the group. */
-  readonly putStep: number;
+  /** Ranks with identical bytes share the puts of a group: chunk % putStep == putPhase. */
+  readonly putStepOfGroup: readonly number[];
   readonly putPhaseOfGroup: readonly number[];
 }
 

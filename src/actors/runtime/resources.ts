@@ -1,0 +1,153 @@
+import { channelWords, GROUPS_MAX, type ChannelShape } from "../../blocks/layout.ts";
+import { createTableBuffers, type TableDimensions } from "../../blocks/tables.ts";
+import type { ConnectorConfig } from "../../config/connector-config.ts";
+import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
+import { noneHash } from "../../keys/none-hash.ts";
+import { poolKeyPrefixes } from "../../keys/pool-keys.ts";
+import type { NativeBinding, SegmentRule } from "../../native/binding.ts";
+import { createCounterBuffer } from "../../trace/counters.ts";
+import { createTraceRing } from "../../trace/ring.ts";
+import { Mailbox, mailboxWords } from "../mailbox/mailbox.ts";
+import { ACTOR_COUNT, ACTOR_LOADER, ACTOR_LOOKUP, ACTOR_SAVER } from "../messages.ts";
+import { CONTROL_WORDS, mailboxCapacities, type ChannelPlan, type RuntimePlan, type WorkerPlan } from "./plan.ts";
+
+/** Records of one trace ring: a quarter second of the busiest lane, drained every 20 ms. */
+const TRACE_RING_RECORDS = 16_384;
+
+/** Batches in flight times keys a batch: what one actor may have in the engine. */
+const CHANNEL_SHAPES: { readonly [actor: number]: ChannelShape } = {
+  [ACTOR_LOOKUP]: { batchSlots: 64, keysPerBatchMax: 2048 },
+  [ACTOR_LOADER]: { batchSlots: 16, keysPerBatchMax: 1024 },
+  [ACTOR_SAVER]: { batchSlots: 16, keysPerBatchMax: 1024 },
+};
+
+export interface ResourceOptions {
+  readonly native: NativeBinding;
+  readonly dimensions: TableDimensions;
+  readonly kvCache: KvCacheConfig;
+  readonly connector: ConnectorConfig;
+  /** PYTHONHASHSEED, null when unset. */
+  readonly hashSeed: string | null;
+  /** Segments of one block, per group (memory that is already a region of the addon). */
+  readonly segments: readonly (readonly SegmentRule[])[];
+  readonly trace: boolean;
+  readonly logLevel: string;
+}
+
+/**
+ * Shared memory and native handles of one runtime, made and released by one thread (which must outlive the actor threads:
+ * the addon's references to the shared memory live in its isolate).
+ */
+export class RuntimeResources {
+  readonly plan: RuntimePlan;
+  readonly engineId: number;
+  readonly #native: NativeBinding;
+  readonly #sharedIds: number[] = [];
+  readonly #channelIds: number[] = [];
+  readonly #keySpaceId: number;
+
+  constructor(options: ResourceOptions) {
+    const { native, dimensions, connector } = options;
+    this.#native = native;
+    const tables = createTableBuffers(dimensions);
+    const hashesSharedId = this.#share(tables.hashPages);
+    const hasherId = native.hasherRegister({
+      algorithm: "sha256_cbor",
+      blockSize: dimensions.hashBlockSize,
+      noneHash: noneHash(options.hashSeed, options.kvCache.hashAlgorithm),
+      tokensSharedId: this.#share(tables.tokenPages),
+      hashesSharedId,
+    });
+    this.engineId = native.engineOpen({
+      kind: "local",
+      poolName: connector.local.poolName,
+      bytesMax: connector.local.bytesMax,
+      ioThreads: connector.local.ioThreads,
+      verifyChecksums: false,
+    });
+    const { worker, keySpaceId } = this.#worker(options, hashesSharedId);
+    this.#keySpaceId = keySpaceId;
+    const wakeIds = Array.from({ length: ACTOR_COUNT }, () => native.wakeReserve());
+    this.plan = {
+      tables,
+      mailboxes: mailboxCapacities(dimensions.requestSlots, dimensions.jobSlots, dimensions.stepSequencesMax).map(
+        createMailbox,
+      ),
+      wakeIds,
+      control: new SharedArrayBuffer(CONTROL_WORDS * 4),
+      channels: this.#channels(wakeIds),
+      hasherId,
+      workers: [worker],
+      originNanoseconds: native.monotonicNanoseconds(),
+      traceRings: options.trace ? Array.from({ length: ACTOR_COUNT }, () => createTraceRing(TRACE_RING_RECORDS)) : null,
+      counters: createCounterBuffer(ACTOR_COUNT),
+      logLevel: options.logLevel,
+    };
+  }
+
+  /** Closes channels and engine, at most `timeoutMs`; returns how many batches could not be waited for. */
+  release(timeoutMs: number): number {
+    for (const channelId of this.#channelIds) this.#native.channelClose(channelId);
+    const inFlight = this.#native.engineClose(this.engineId, timeoutMs);
+    this.#native.keySpaceRelease(this.#keySpaceId);
+    this.#native.hasherRelease(this.plan.hasherId);
+    for (const sharedId of this.#sharedIds) this.#native.sharedRelease(sharedId);
+    return inFlight;
+  }
+
+  #share(buffer: SharedArrayBuffer): number {
+    const sharedId = this.#native.sharedRegister(new Uint8Array(buffer));
+    this.#sharedIds.push(sharedId);
+    return sharedId;
+  }
+
+  #worker(options: ResourceOptions, hashesSharedId: number): { worker: WorkerPlan; keySpaceId: number } {
+    const { kvCache, connector, segments } = options;
+    const { groups } = poolKeyPrefixes(kvCache, { cachePrefix: connector.cachePrefix });
+    const prefixes: string[] = [];
+    const number = (prefix: string): number => {
+      const known = prefixes.indexOf(prefix);
+      return known >= 0 ? known : prefixes.push(prefix) - 1;
+    };
+    const worker = {
+      tensorParallelRank: kvCache.tp.rank,
+      ownPrefixOfGroup: groups.map((group) => number(group.own[0] ?? "")),
+      lookupPrefixesOfGroup: groups.map((group) => group.lookup.map(number)),
+      putStepOfGroup: groups.map((group) => group.putStep),
+      putPhaseOfGroup: groups.map((group) => group.putPhase),
+    };
+    const keySpaceId = this.#native.keySpaceRegister({
+      hashesSharedId,
+      hashBytes: 32,
+      prefixes,
+      groups: segments.slice(0, GROUPS_MAX),
+      blockCount: kvCache.blockCount,
+    });
+    return { worker: { keySpaceId, ...worker }, keySpaceId };
+  }
+
+  #channels(wakeIds: readonly number[]): { [actor: number]: ChannelPlan } {
+    const channels: { [actor: number]: ChannelPlan } = {};
+    for (const [name, shape] of Object.entries(CHANNEL_SHAPES)) {
+      const actor = Number(name);
+      const words = new SharedArrayBuffer(channelWords(shape) * 4);
+      const sharedId = this.#share(words);
+      const channelId = this.#native.channelOpen({
+        engineId: this.engineId,
+        sharedId,
+        wordOffset: 0,
+        ...shape,
+        wakeId: wakeIds[actor]!,
+      });
+      this.#channelIds.push(channelId);
+      channels[actor] = { channelId, words, shape };
+    }
+    return channels;
+  }
+}
+
+function createMailbox(capacity: number): SharedArrayBuffer {
+  const memory = new SharedArrayBuffer(mailboxWords(capacity) * 4);
+  Mailbox.initialise(new Int32Array(memory));
+  return memory;
+}
