@@ -53,7 +53,7 @@ napi_value engineStatistics(const Arguments<1>& arguments) {
   set("putRefusals", read.putRefusals);
   set("gets", read.gets);
   set("getMisses", read.getMisses);
-  set("batchesInFlight", host->inFlight());
+  set("batchesInFlight", host->running());
   return statistics;
 }
 

@@ -92,7 +92,19 @@ uint8_t* encodeBlockHead(uint8_t* to, std::span<const uint8_t> parent, uint32_t 
 }
 
 uint8_t* encodeTokens(uint8_t* to, const int32_t* tokens, int32_t count) {
-  for (int32_t i = 0; i < count; i++) to = encodeHead(to, CBOR_UNSIGNED, static_cast<uint32_t>(tokens[i]));
+  for (int32_t i = 0; i < count; i++) {
+    const uint32_t token = static_cast<uint32_t>(tokens[i]);
+    if (token < 0x100) {
+      to = encodeHead(to, CBOR_UNSIGNED, token);
+      continue;
+    }
+    // Two or four bytes without a branch: which of the two is a coin toss for the usual vocabulary of some 100,000 tokens.
+    const bool wide = token >= 0x10000;
+    *to = static_cast<uint8_t>(CBOR_UNSIGNED | (25 + wide));
+    const uint32_t big = __builtin_bswap32(token << (wide ? 0 : 16));
+    std::memcpy(to + 1, &big, 4);
+    to += wide ? 5 : 3;
+  }
   return to;
 }
 

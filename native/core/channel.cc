@@ -168,6 +168,7 @@ void Channel::runPart(const IoThreads::Task& task) {
   // Release and acquire order the results of all parts before the completion, which the last part makes.
   if (batch.partsLeft_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     const std::shared_ptr<Channel> channel = batch.channel_;
+    channel->options_.engine->countDone();
     channel->complete(batch);
     channel->options_.engine->countOut();
   }

@@ -35,12 +35,16 @@ uint32_t valueChecksumPortable(const uint8_t* data, size_t bytes) {
 
 #if defined(__x86_64__)
 
+inline uint64_t loadWord(const uint8_t* from) {
+  uint64_t word;
+  std::memcpy(&word, from, 8);
+  return word;
+}
+
 __attribute__((target("sse4.2"))) uint32_t crc32cHardware(uint32_t before, const uint8_t* data, size_t bytes) {
   uint64_t crc = ~before;
   for (; bytes >= 8; bytes -= 8, data += 8) {
-    uint64_t word;
-    std::memcpy(&word, data, 8);
-    crc = _mm_crc32_u64(crc, word);
+    crc = _mm_crc32_u64(crc, loadWord(data));
   }
   uint32_t tail = static_cast<uint32_t>(crc);
   for (; bytes > 0; bytes--) tail = _mm_crc32_u8(tail, *data++);
@@ -49,14 +53,13 @@ __attribute__((target("sse4.2"))) uint32_t crc32cHardware(uint32_t before, const
 
 __attribute__((target("sse4.2"))) uint32_t valueChecksumHardware(const uint8_t* data, size_t bytes) {
   const size_t quarter = bytes / 32 * 8;
+  const uint8_t* at = data;
   uint64_t a = ~0u, b = ~0u, c = ~0u, d = ~0u;
-  for (size_t at = 0; at < quarter; at += 8) {
-    uint64_t words[4];
-    for (size_t i = 0; i < 4; i++) std::memcpy(&words[i], data + i * quarter + at, 8);
-    a = _mm_crc32_u64(a, words[0]);
-    b = _mm_crc32_u64(b, words[1]);
-    c = _mm_crc32_u64(c, words[2]);
-    d = _mm_crc32_u64(d, words[3]);
+  for (const uint8_t* end = data + quarter; at < end; at += 8) {
+    a = _mm_crc32_u64(a, loadWord(at));
+    b = _mm_crc32_u64(b, loadWord(at + quarter));
+    c = _mm_crc32_u64(c, loadWord(at + 2 * quarter));
+    d = _mm_crc32_u64(d, loadWord(at + 3 * quarter));
   }
   const uint32_t last = crc32cHardware(~static_cast<uint32_t>(d), data + 4 * quarter, bytes - 4 * quarter);
   const uint32_t crcs[4] = {~static_cast<uint32_t>(a), ~static_cast<uint32_t>(b), ~static_cast<uint32_t>(c), last};

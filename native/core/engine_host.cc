@@ -13,17 +13,13 @@ bool EngineHost::countIn() {
   std::lock_guard lock(mutex_);
   if (closed_) return false;
   inFlight_++;
+  running_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
 void EngineHost::countOut() {
   std::lock_guard lock(mutex_);
   if (--inFlight_ == 0) idle_.notify_all();
-}
-
-uint32_t EngineHost::inFlight() const {
-  std::lock_guard lock(mutex_);
-  return inFlight_;
 }
 
 uint32_t EngineHost::close(std::chrono::milliseconds timeout) {

@@ -1,6 +1,7 @@
 // An engine together with its I/O threads and the count of batches that it has.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -20,10 +21,14 @@ class EngineHost {
   Engine& engine() { return *engine_; }
   IoThreads& ioThreads() { return ioThreads_; }
 
-  /** Counts a batch in; false when closed. Every batch counted in is counted out once, after its completion was pushed. */
+  /** Counts a batch in; false when closed. */
   bool countIn();
+  /** The batch is about to complete. Before its completion can be seen, so that the gauge reads 0 when all have been taken. */
+  void countDone() { running_.fetch_sub(1, std::memory_order_relaxed); }
+  /** The batch has completed, and this engine's threads are out of its memory. */
   void countOut();
-  uint32_t inFlight() const;
+  /** Batches counted in and not done: a gauge. */
+  uint32_t running() const { return running_.load(std::memory_order_relaxed); }
   /** Takes no more batches, waits at most `timeout` for those in flight, returns how many are left. */
   uint32_t close(std::chrono::milliseconds timeout);
 
@@ -32,6 +37,7 @@ class EngineHost {
   mutable std::mutex mutex_;
   std::condition_variable idle_;
   uint32_t inFlight_ = 0;
+  std::atomic<uint32_t> running_{0};
   bool closed_ = false;
   // Last member: its threads use the engine, so they end first.
   IoThreads ioThreads_;
