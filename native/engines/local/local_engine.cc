@@ -3,10 +3,17 @@
 #include <cstring>
 
 #include "core/codes.h"
+#include "core/copy.h"
 #include "core/crc32c.h"
 #include "core/layout.h"
 
 namespace mooncake_kv::local {
+
+namespace {
+
+void copyThroughCache(uint8_t* to, const uint8_t* from, size_t bytes) { std::memcpy(to, from, bytes); }
+
+}  // namespace
 
 int32_t LocalEngine::run(Batch& batch, uint32_t from, uint32_t to) {
   const int32_t operation = batch.operation();
@@ -64,7 +71,8 @@ int32_t LocalEngine::put(const Batch& batch, uint32_t index, std::string_view ke
   }
   uint8_t* to = value->data();
   for (const SegmentRule& segment : batch.keySpace()->segments(group)) {
-    std::memcpy(to, segment.at(batch.block(index)), segment.bytes);
+    // A checksum reads the value once more, and then wants it in the cache.
+    (verifyChecksums_ ? copyThroughCache : copyPastCache)(to, segment.at(batch.block(index)), segment.bytes);
     to += segment.bytes;
   }
   if (verifyChecksums_) {
@@ -93,7 +101,7 @@ int32_t LocalEngine::get(Batch& batch, uint32_t index, std::string_view key, uin
   }
   const uint8_t* from = value->data();
   for (const SegmentRule& segment : batch.keySpace()->segments(group)) {
-    std::memcpy(segment.at(batch.block(index)), from, segment.bytes);
+    copyPastCache(segment.at(batch.block(index)), from, segment.bytes);
     from += segment.bytes;
   }
   batch.setTier(index, layout::TIER_MEMORY);
