@@ -30,11 +30,9 @@ napi_value channelOpen(const Arguments<1>& arguments) {
 }
 
 napi_value channelClose(const Arguments<1>& arguments) {
-  const int32_t channelId = arguments.int32(0, "channelId");
-  const std::shared_ptr<Channel> channel = channels().find(channelId);
-  const uint32_t left = channel == nullptr ? 0 : channel->close();
-  if (left == 0) channels().remove(channelId);
-  return number(arguments.env, left);
+  // Batches in flight hold the channel, so the registry lets go of it at once.
+  const std::shared_ptr<Channel> channel = channels().remove(arguments.int32(0, "channelId"));
+  return number(arguments.env, channel == nullptr ? 0 : channel->close());
 }
 
 napi_value channelSubmit(const Arguments<2>& arguments) {

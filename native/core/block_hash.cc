@@ -126,7 +126,8 @@ int32_t Hasher::hash(int32_t tokenPage, int32_t hashPage, int32_t extrasPage, in
   const Entered tokensEntered(*tokens_);
   const Entered hashesEntered(*hashes_);
   if (!tokensEntered || !hashesEntered) {
-    throw Error("CLOSED", "hasherId", "", "the thread that registered the arenas has ended", "Register them on a thread that outlives the workers.");
+    throw Error("CLOSED", "hasherId", "", "the thread that registered the arenas has ended",
+                "Register them on a thread that outlives the workers.");
   }
 
   ChainCursor tokens = tokenChain(*tokens_);

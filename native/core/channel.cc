@@ -37,7 +37,8 @@ std::shared_ptr<Channel> Channel::open(Options options) {
   const uint64_t words =
       layout::channelWords(static_cast<uint32_t>(options.batchSlots), static_cast<uint32_t>(options.keysPerBatchMax));
   const uint64_t room = options.memory->bytes() / 4;
-  if (options.wordOffset < 0 || static_cast<uint64_t>(options.wordOffset) > room || words > room - static_cast<uint64_t>(options.wordOffset)) {
+  const auto offset = static_cast<uint64_t>(options.wordOffset);
+  if (options.wordOffset < 0 || offset > room || words > room - offset) {
     throw invalidValue("wordOffset", options.wordOffset,
                        "a channel of " + std::to_string(words) + " words does not fit the memory of " + std::to_string(room) + " words",
                        "Size the memory with channelWords().");
@@ -101,7 +102,8 @@ void Channel::submit(int64_t slot) {
 
 Batch& Channel::checkedBatch(int64_t slot) {
   if (slot < 0 || slot >= options_.batchSlots) {
-    throw invalidValue("slot", slot, "the channel has " + std::to_string(options_.batchSlots) + " batch slots", "Pass a slot that acquire() returned.");
+    throw invalidValue("slot", slot, "the channel has " + std::to_string(options_.batchSlots) + " batch slots",
+                       "Pass a slot that acquire() returned.");
   }
   Batch& batch = batches_[static_cast<size_t>(slot)];
   if (batch.inFlight_.load(std::memory_order_acquire)) {
@@ -114,13 +116,15 @@ void Channel::fillFromHeader(Batch& batch) {
   // Acquire pairs with the actor's store of SUBMITTED, which it makes after it filled the words below.
   const int32_t state = shared(batch.header_[layout::BATCH_STATE_WORD]).load(std::memory_order_acquire);
   if (state != layout::BATCH_STATE_SUBMITTED) {
-    throw invalidValue("slot", batch.slot_, "its state word is " + std::to_string(state) + ", not SUBMITTED", "Publish the batch before channelSubmit.");
+    throw invalidValue("slot", batch.slot_, "its state word is " + std::to_string(state) + ", not SUBMITTED",
+                       "Publish the batch before channelSubmit.");
   }
   // A ring entry that the actor has not taken must not be written over. Acquire pairs with the actor's store of the head.
   const uint32_t head = static_cast<uint32_t>(shared(words_[layout::CHANNEL_HEAD_WORD]).load(std::memory_order_acquire));
   const uint32_t tail = static_cast<uint32_t>(shared(words_[layout::CHANNEL_TAIL_WORD]).load(std::memory_order_acquire));
   if (inFlight() + (tail - head) > ringMask_) {
-    throw Error("CAPACITY", "slot", std::to_string(batch.slot_), "the completion ring has no room", "Poll completions before submitting more.");
+    throw Error("CAPACITY", "slot", std::to_string(batch.slot_), "the completion ring has no room",
+                "Poll completions before submitting more.");
   }
   batch.operation_ = batch.header_[layout::BATCH_OPERATION];
   batch.tag_ = batch.header_[layout::BATCH_TAG];

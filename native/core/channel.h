@@ -43,7 +43,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
    * or its header is wrong: the batch is then not in flight. After the engine closed, the batch completes with CLOSED.
    */
   void submit(int64_t slot);
-  /** Takes no more batches; returns how many are in flight. May be asked again. */
+  /** Takes no more batches; returns how many are in flight. */
   uint32_t close();
   uint32_t inFlight() const { return inFlight_.load(std::memory_order_acquire); }
 

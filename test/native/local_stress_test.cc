@@ -47,8 +47,8 @@ void act(const std::shared_ptr<EngineHost>& host, World& world, uint32_t seed, T
       for (size_t i = 0; i < results.size(); i++) {
         if (results[i] == code::OBJECT_NOT_FOUND) continue;
         tally.hits++;
-        const bool right = results[i] == static_cast<int32_t>(world.valueBytes) && world.holds(entries[i].block, static_cast<uint8_t>(entries[i].row));
-        if (!right) tally.wrong++;
+        const bool whole = results[i] == static_cast<int32_t>(world.valueBytes);
+        if (!whole || !world.holds(entries[i].block, static_cast<uint8_t>(entries[i].row))) tally.wrong++;
       }
     }
     const EngineStatistics statistics = host->engine().statistics();
@@ -63,9 +63,7 @@ TEST(LocalStress, ValuesAreRightOrAbsentAndTheBoundHolds) {
   for (int i = 0; i < ACTORS; i++) worlds.push_back(std::make_unique<World>(KEYS, std::vector<uint64_t>{3000, 1100}));
   std::vector<Tally> tallies(ACTORS);
   std::vector<std::thread> threads;
-  for (int i = 0; i < ACTORS; i++) {
-    threads.emplace_back([&, i] { act(host, *worlds[static_cast<size_t>(i)], 17u + static_cast<uint32_t>(i), tallies[static_cast<size_t>(i)]); });
-  }
+  for (uint32_t i = 0; i < ACTORS; i++) threads.emplace_back([&, i] { act(host, *worlds[i], 17 + i, tallies[i]); });
   for (std::thread& thread : threads) thread.join();
   for (const Tally& tally : tallies) {
     EXPECT_EQ(tally.wrong, 0);
