@@ -71,6 +71,11 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
     await this.#spawn(supervised);
   }
 
+  /** The actor's thread is alive (it may still be starting). */
+  running(actor: number): boolean {
+    return this.#actors.get(actor)?.worker !== undefined;
+  }
+
   epoch(actor: number): number {
     return this.#actors.get(actor)?.epoch ?? 0;
   }

@@ -1,0 +1,226 @@
+import type { TableDimensions } from "../../blocks/tables.ts";
+import type { ConnectorConfig } from "../../config/connector-config.ts";
+import { blockBytes, type KvCacheConfig } from "../../config/kv-cache-config.ts";
+import { MooncakeKvError } from "../../errors.ts";
+import type { NativeBinding, SegmentRule } from "../../native/binding.ts";
+import { NONE } from "../../blocks/layout.ts";
+import { COUNTERS, CounterBlock } from "../../trace/counters.ts";
+import { workerEntry } from "../../worker-entry.ts";
+import { openThreadEnds, type ThreadEnds } from "../hosts/thread-ends.ts";
+import { openThreadTrace } from "../hosts/thread-trace.ts";
+import {
+  ACTOR_COUNT,
+  ACTOR_FRONT_END,
+  ACTOR_LOADER,
+  ACTOR_LOOKUP,
+  ACTOR_MODEL,
+  ACTOR_SAVER,
+  ACTOR_SCHEDULER,
+  ACTOR_SUPERVISOR,
+} from "../messages.ts";
+import type { Log } from "../step.ts";
+import { Supervisor, type ActorThread } from "../supervision/supervisor.ts";
+import { CONTROL_DEATHS_WORD, type RuntimePlan } from "./plan.ts";
+import { RuntimeResources } from "./resources.ts";
+
+const ACTOR_START_TIMEOUT_MS = 30_000;
+
+/** Limits of the built-in scheduler. */
+export interface SchedulerLimits {
+  /** Tokens computed in one scheduling step, prefill chunks and decodes together. */
+  readonly tokensPerStepMax: number;
+  /** Sequences that run at a time. */
+  readonly sequencesMax: number;
+  readonly endTokenIds: readonly number[];
+  readonly contextTokensMax: number;
+  /** False: no connector at all, only the local prefix cache (for comparison). */
+  readonly pool: boolean;
+}
+
+/** What an actor thread gets as workerData, besides its epoch. */
+export interface ActorThreadData {
+  readonly plan: RuntimePlan;
+  readonly actor: number;
+  readonly connector: ConnectorConfig;
+  readonly kvCache: KvCacheConfig;
+  /** Present when the built-in scheduler runs. */
+  readonly scheduler: SchedulerLimits | null;
+}
+
+/** KV memory of the serving loop: ours (blocks outermost, one segment a block), or the user's with its segments per group. */
+export type KvMemory =
+  | { readonly kind: "managed" }
+  | { readonly kind: "user"; readonly memory: Uint8Array; readonly segments: readonly (readonly Omit<SegmentRule, "regionId">[])[] };
+
+export interface RuntimeOptions {
+  readonly native: NativeBinding;
+  readonly kvCache: KvCacheConfig;
+  readonly connector: ConnectorConfig;
+  readonly hashSeed: string | null;
+  readonly dimensions: TableDimensions;
+  readonly kvMemory: KvMemory;
+  /** null: the serving loop has its own scheduler and attaches the connector to its own thread. */
+  readonly scheduler: SchedulerLimits | null;
+  /** Makes the model's thread; required with the built-in scheduler. */
+  readonly modelThread?: (plan: RuntimePlan, regionId: number) => Omit<ActorThread, "actor">;
+  readonly trace: boolean;
+  readonly logLevel: string;
+  readonly log: Log;
+}
+
+/**
+ * One runtime: shared memory, native handles and actor threads. Made and stopped on one thread, which serves as front end
+ * (and, without a built-in scheduler, as the connector's thread).
+ */
+export class Runtime {
+  readonly native: NativeBinding;
+  readonly plan: RuntimePlan;
+  readonly ends: ThreadEnds;
+  readonly supervisor: Supervisor;
+  readonly regionId: number;
+  readonly engineId: number;
+  readonly #resources: RuntimeResources;
+  readonly #options: RuntimeOptions;
+  readonly #started: number[] = [];
+  #stopping: Promise<number> | undefined;
+
+  private constructor(options: RuntimeOptions) {
+    const { native, kvCache, log } = options;
+    this.#options = options;
+    this.native = native;
+    const { regionId, segments } = openKvMemory(options);
+    this.regionId = regionId;
+    this.#resources = new RuntimeResources({
+      native,
+      dimensions: options.dimensions,
+      kvCache,
+      connector: options.connector,
+      hashSeed: options.hashSeed,
+      segments,
+      trace: options.trace,
+      logLevel: options.logLevel,
+    });
+    this.plan = this.#resources.plan;
+    this.engineId = this.#resources.engineId;
+    this.ends = openThreadEnds(this.plan, native);
+    this.supervisor = this.#supervise(log);
+  }
+
+  /** Starts all actor threads. On failure everything that was started is stopped again and the error is thrown. */
+  static async start(options: RuntimeOptions): Promise<Runtime> {
+    const runtime = new Runtime(options);
+    try {
+      await runtime.#startActors();
+    } catch (error) {
+      await runtime.stop();
+      throw error;
+    }
+    return runtime;
+  }
+
+  /** Every actor that should run does. */
+  healthy(): boolean {
+    return this.#stopping === undefined && this.#started.every((actor) => this.supervisor.running(actor));
+  }
+
+  /**
+   * Orderly shutdown within connector.shutdownTimeoutMs: scheduler first (it drains), then loader, saver, lookup, model; then
+   * the engine. Returns how many engine batches could not be waited for. May be called again; all callers get one result.
+   */
+  stop(): Promise<number> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async #startActors(): Promise<void> {
+    const { connector, kvCache, scheduler, modelThread } = this.#options;
+    const thread = (actor: number): ActorThread => ({
+      actor,
+      entry: workerEntry("actors/hosts/actor-thread.js"),
+      workerData: { plan: this.plan, actor, connector, kvCache, scheduler } satisfies ActorThreadData,
+      startTimeoutMs: ACTOR_START_TIMEOUT_MS,
+    });
+    const threads = [ACTOR_LOOKUP, ACTOR_LOADER, ACTOR_SAVER].map(thread);
+    if (scheduler !== null) {
+      if (modelThread !== undefined) threads.push({ actor: ACTOR_MODEL, ...modelThread(this.plan, this.regionId) });
+      threads.push(thread(ACTOR_SCHEDULER));
+    }
+    for (const { actor } of threads) this.#started.push(actor);
+    await Promise.all(threads.map((one) => this.supervisor.start(one)));
+  }
+
+  #supervise(log: Log): Supervisor {
+    const control = new Int32Array(this.plan.control);
+    const counters = new CounterBlock(this.plan.counters, ACTOR_SUPERVISOR);
+    const trace = openThreadTrace(this.plan, ACTOR_SUPERVISOR, 1, this.native);
+    return new Supervisor({
+      log,
+      onDeath: (actor, epoch) => {
+        // Pairs with the thread hosts' loads: from now on an unpublished record may be a hole.
+        Atomics.add(control, CONTROL_DEATHS_WORD, 1);
+        trace.record("actorDied", NONE, NONE, actor, epoch);
+        counters.add(COUNTERS.actorRestarts + actor, 1);
+      },
+      onRestarted: (actor, epoch) => {
+        trace.record("actorStarted", NONE, NONE, actor, epoch);
+        const others = new Set([...this.#started, ...(this.#options.scheduler === null ? [ACTOR_SCHEDULER] : [])]);
+        for (let other = 0; other < ACTOR_COUNT; other++) {
+          if (other !== actor && others.has(other)) {
+            this.ends.outboxes.send(other, { kind: "actorRestarted", actor, epoch });
+          }
+        }
+        this.ends.outboxes.flush();
+      },
+    });
+  }
+
+  async #stop(): Promise<number> {
+    const { shutdownTimeoutMs } = this.#options.connector;
+    const deadlineMs = this.ends.nowMs() + shutdownTimeoutMs;
+    this.supervisor.beginShutdown();
+    // The scheduler drains through the others, so it goes first and alone.
+    for (const group of [[ACTOR_SCHEDULER], [ACTOR_LOADER, ACTOR_SAVER, ACTOR_LOOKUP, ACTOR_MODEL]]) {
+      const present = group.filter((actor) => this.#started.includes(actor));
+      for (const actor of present) this.ends.outboxes.send(actor, { kind: "stop", deadlineMs: Math.ceil(deadlineMs) });
+      this.ends.outboxes.flush();
+      await Promise.all(
+        present.map((actor) => this.supervisor.waitStopped(actor, Math.max(100, deadlineMs - this.ends.nowMs()))),
+      );
+    }
+    const inFlight = this.#resources.release(Math.max(100, deadlineMs - this.ends.nowMs()));
+    this.native.regionRelease(this.regionId);
+    return inFlight;
+  }
+}
+
+/** Mailbox of the thread that owns request slots. */
+export const FRONT_END_MAILBOX = ACTOR_FRONT_END;
+
+function openKvMemory(options: RuntimeOptions): { regionId: number; segments: readonly (readonly SegmentRule[])[] } {
+  const { native, kvCache, kvMemory } = options;
+  if (kvMemory.kind === "user") {
+    const regionId = native.regionPin(kvMemory.memory);
+    checkSegments(kvMemory.segments.flat(), kvMemory.memory.byteLength, kvCache.blockCount);
+    return { regionId, segments: kvMemory.segments.map((group) => group.map((rule) => ({ regionId, ...rule }))) };
+  }
+  const bytes = kvCache.groups.map((_, group) => blockBytes(kvCache, group));
+  const regionId = native.regionCreate(Math.max(...bytes) * kvCache.blockCount);
+  return {
+    regionId,
+    segments: bytes.map((size) => [{ regionId, offset: 0, strideBytes: size, bytes: size }]),
+  };
+}
+
+function checkSegments(rules: readonly Omit<SegmentRule, "regionId">[], memoryBytes: number, blockCount: number): void {
+  for (const { offset, strideBytes, bytes } of rules) {
+    const end = offset + (blockCount - 1) * strideBytes + bytes;
+    if (offset >= 0 && bytes > 0 && strideBytes >= 0 && end <= memoryBytes) continue;
+    throw new MooncakeKvError({
+      code: "INVALID_VALUE",
+      field: "kvMemory.segments",
+      value: { offset, strideBytes, bytes },
+      problem: `with ${blockCount} blocks this segment ends at byte ${end} of ${memoryBytes}`,
+      remedy: "Correct offset, strideBytes, bytes or blockCount so that every block lies inside the memory.",
+    });
+  }
+}
