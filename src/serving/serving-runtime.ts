@@ -1,0 +1,113 @@
+import { Runtime } from "../actors/runtime/runtime.ts";
+import type { Log } from "../actors/step.ts";
+import type { TableDimensions } from "../blocks/tables.ts";
+import type { ConnectorConfig } from "../config/connector-config.ts";
+import type { KvCacheConfig } from "../config/kv-cache-config.ts";
+import { normalizeKvCacheConfig } from "../config/kv-cache-normalize.ts";
+import { MooncakeKvError } from "../errors.ts";
+import type { NativeBinding } from "../native/binding.ts";
+import { workerEntry } from "../worker-entry.ts";
+import type { PreparedModel } from "./model/prepared-model.ts";
+import type { ModelThreadData } from "./model-thread/model-thread.ts";
+
+/** A real model needs its weights read and packed; 135M parameters take about 2 s, on a busy machine 10. */
+const MODEL_START_TIMEOUT_MS = 180_000;
+
+export interface ServingRuntimeOptions {
+  readonly native: NativeBinding;
+  readonly model: PreparedModel;
+  readonly endTokenIds: readonly number[];
+  readonly connector: ConnectorConfig;
+  readonly hashSeed: string | null;
+  /** KV blocks, block 0 (never used) included. */
+  readonly blockCount: number;
+  /** Requests that may be waiting, running or draining at a time. */
+  readonly requestSlots: number;
+  readonly sequencesMax: number;
+  readonly tokensPerStepMax: number;
+  /** onnxruntime threads of one model run. */
+  readonly modelThreads: number;
+  /** False: local prefix cache only. */
+  readonly pool: boolean;
+  readonly trace: boolean;
+  readonly logLevel: string;
+  readonly log: Log;
+}
+
+/** KvCacheConfig of a model served here: one full-attention group, blocks outermost, one segment a block. */
+export function kvCacheConfigOf(model: PreparedModel, blockCount: number): KvCacheConfig {
+  const { config } = model;
+  return normalizeKvCacheConfig({
+    modelName: model.modelName,
+    dtype: "float32",
+    layout: "BLHNC",
+    blockSize: model.blockSize,
+    groups: [{ kind: "full", layers: config.layerCount }],
+    heads: { kvHeads: config.kvHeadCount, headSize: config.headSize },
+    blockCount,
+    weightsFingerprint: model.weightsFingerprint,
+  });
+}
+
+/** Starts all actors for serving `model` with the built-in scheduler. */
+export async function startServingRuntime(options: ServingRuntimeOptions): Promise<Runtime> {
+  const { model, blockCount, sequencesMax, tokensPerStepMax } = options;
+  checkCapacity(options);
+  const dimensions: TableDimensions = {
+    requestSlots: options.requestSlots,
+    jobSlots: 4 * options.requestSlots,
+    tokensPerRequestMax: model.contextTokensMax,
+    // Waiting requests hold token rows too: room for every slot at a quarter of the context, and for one at the whole.
+    tokensMax: Math.max(model.contextTokensMax, Math.ceil((options.requestSlots * model.contextTokensMax) / 4)),
+    hashBlockSize: model.blockSize,
+    blockSize: model.blockSize,
+    groups: 1,
+    blockCount,
+    stepSequencesMax: sequencesMax,
+  };
+  return await Runtime.start({
+    native: options.native,
+    kvCache: kvCacheConfigOf(model, blockCount),
+    connector: options.connector,
+    hashSeed: options.hashSeed,
+    dimensions,
+    kvMemory: { kind: "managed" },
+    scheduler: {
+      tokensPerStepMax,
+      sequencesMax,
+      endTokenIds: options.endTokenIds,
+      contextTokensMax: model.contextTokensMax,
+      pool: options.pool,
+    },
+    modelThread: (plan, regionId) => ({
+      entry: workerEntry("serving/model-thread/model-thread.js"),
+      workerData: {
+        plan,
+        model,
+        regionId,
+        blockCount,
+        threads: options.modelThreads,
+        sequencesMax,
+        tokensPerStepMax,
+      } satisfies Omit<ModelThreadData, "epoch">,
+      startTimeoutMs: MODEL_START_TIMEOUT_MS,
+    }),
+    trace: options.trace,
+    logLevel: options.logLevel,
+    log: options.log,
+  });
+}
+
+function checkCapacity(options: ServingRuntimeOptions): void {
+  const { model, blockCount } = options;
+  // One request of full length must fit, with the null block beside it: else it could wait for ever.
+  const needed = Math.ceil(model.contextTokensMax / model.blockSize) + 1;
+  if (blockCount >= needed) return;
+  throw new MooncakeKvError({
+    code: "CAPACITY",
+    field: "blockCount",
+    value: blockCount,
+    problem: `a request of ${model.contextTokensMax} tokens needs ${needed} blocks of ${model.blockSize} tokens`,
+    remedy: `Give at least ${needed} blocks, or a smaller context.`,
+  });
+}
