@@ -29,16 +29,19 @@ export interface LocalCacheDropped {
   readonly ticket: number;
   readonly blocks: number;
 }
-/** Scheduler -> front end. Token number `index` (from 0) of the answer; its log-probabilities are in the token ring. */
+/** Scheduler -> front end. Token number `index` (from 0) of the answer. */
 export interface TokenGenerated {
   readonly kind: "tokenGenerated";
   readonly slot: number;
   readonly generation: number;
   readonly index: number;
   readonly token: number;
+  /** Bits of its log-probability as float32; of NaN when the request wants none. */
   readonly logprobF32: number;
   readonly logitsHashLow: number;
   readonly logitsHashHigh: number;
+  /** Row of its top log-probabilities (blocks/logprob-rows.ts), or NONE. */
+  readonly logprobRow: number;
 }
 /** Scheduler -> front end. The request has ended; its slot comes back with `slotReleased`. */
 export interface RequestFinished {

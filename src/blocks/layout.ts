@@ -277,3 +277,27 @@ export const SEQUENCE_TOP_LOGPROBS_F32 = 24 + TOP_LOGPROBS_MAX;
 export function stepWords(sequencesMax: number): number {
   return STEP_HEADER_WORDS + sequencesMax * SEQUENCE_WORDS;
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Top log-probabilities: a ring of rows that `tokenGenerated` messages name, for requests that asked for them. Written by
+// the scheduler before it sends the message, read by the front end when it takes the message.
+// ---------------------------------------------------------------------------------------------------------------------
+export const LOGPROBS_HEADER_WORDS = LINE_WORDS;
+/** Rows written so far (wraps). A successor of a dead scheduler goes on from it, so that unread rows stay whole. */
+export const LOGPROBS_WRITTEN_WORD = 0;
+
+export const LOGPROB_ROW_WORDS = 3 * LINE_WORDS;
+/** Which token of which request the row belongs to: a reader that comes too late sees that the row was used again. */
+export const LOGPROB_SLOT = 0;
+export const LOGPROB_GENERATION = 1;
+export const LOGPROB_INDEX = 2;
+export const LOGPROB_COUNT = 3;
+export const LOGPROB_TOKENS = 4;
+export const LOGPROB_LOGPROBS_F32 = 4 + TOP_LOGPROBS_MAX;
+
+/** Rows of the ring, a power of two: twice what the front end's mailbox holds, so that no unread message loses its row. */
+export function logprobRows(requestSlots: number, stepSequencesMax: number): number {
+  if (stepSequencesMax === 0) return 1;
+  const messages = 64 + 2 * requestSlots + 64 * stepSequencesMax;
+  return 2 ** Math.ceil(Math.log2(2 * messages));
+}

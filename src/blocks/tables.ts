@@ -5,6 +5,9 @@ import {
   HASHES_PER_PAGE,
   JOB_WORDS,
   BLOCKS_PER_PAGE,
+  LOGPROB_ROW_WORDS,
+  LOGPROBS_HEADER_WORDS,
+  logprobRows,
   REQUEST_WORDS,
   stepWords,
   TOKEN_PAGE_WORDS,
@@ -40,6 +43,7 @@ export interface TableBuffers {
   readonly tokenPages: SharedArrayBuffer;
   readonly hashPages: SharedArrayBuffer;
   readonly steps: SharedArrayBuffer;
+  readonly logprobs: SharedArrayBuffer;
 }
 
 /** Number of step buffers: one is being computed while the next is filled. */
@@ -67,6 +71,10 @@ export function createTableBuffers(dimensions: TableDimensions): TableBuffers {
     tokenPages: words(tokenPages * TOKEN_PAGE_WORDS),
     hashPages: words(hashPages * HASH_PAGE_WORDS),
     steps: words(STEP_BUFFERS * stepWords(Math.max(1, dimensions.stepSequencesMax))),
+    logprobs: words(
+      LOGPROBS_HEADER_WORDS +
+        LOGPROB_ROW_WORDS * logprobRows(requestSlots, dimensions.stepSequencesMax),
+    ),
   };
 }
 
@@ -78,6 +86,9 @@ export class Tables {
   readonly jobs: Int32Array;
   readonly steps: Int32Array;
   readonly stepsF32: Float32Array;
+  /** Top log-probabilities (logprob-rows.ts). */
+  readonly logprobs: Int32Array;
+  readonly logprobsF32: Float32Array;
   /** Block-table rows and job rows. */
   readonly blocks: PageArena;
   readonly tokens: PageArena;
@@ -90,6 +101,8 @@ export class Tables {
     this.jobs = new Int32Array(buffers.jobs);
     this.steps = new Int32Array(buffers.steps);
     this.stepsF32 = new Float32Array(buffers.steps);
+    this.logprobs = new Int32Array(buffers.logprobs);
+    this.logprobsF32 = new Float32Array(buffers.logprobs);
     this.blocks = new PageArena(new Int32Array(buffers.blockPages), BLOCK_PAGE_WORDS, 1);
     this.tokens = new PageArena(new Int32Array(buffers.tokenPages), TOKEN_PAGE_WORDS, 1);
     this.hashes = new PageArena(

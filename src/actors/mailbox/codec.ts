@@ -20,6 +20,7 @@ const FIELDS: { readonly [Kind in MessageKind]: Fields<Kind> } = {
     "logprobF32",
     "logitsHashLow",
     "logitsHashHigh",
+    "logprobRow",
   ],
   requestFinished: [
     "slot",
