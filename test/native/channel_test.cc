@@ -17,6 +17,9 @@ class GatedEngine final : public Engine {
   explicit GatedEngine(std::shared_future<void> gate) : gate_(std::move(gate)) {}
   int32_t run(Batch& batch, uint32_t from, uint32_t to) override {
     gate_.wait();
+    // Before the results are written, so that it does not order them among the threads.
+    arrived.fetch_add(1);
+    support::waitUntil([&] { return arrived.load() >= partsToMeet.load(); });
     if (batch.operation() == layout::OPERATION_REMOVE) throw std::bad_alloc();
     for (uint32_t index = from; index < to; index++) batch.setResult(index, 100 + static_cast<int32_t>(index));
     parts.fetch_add(1);
@@ -28,6 +31,9 @@ class GatedEngine final : public Engine {
   size_t removePrefix(const std::string&) override { return 0; }
 
   std::atomic<int> parts{0};
+  std::atomic<int> arrived{0};
+  /** Every part waits until so many have begun: more than one makes their threads differ. */
+  std::atomic<int> partsToMeet{0};
 
  private:
   const std::shared_future<void> gate_;
@@ -152,6 +158,7 @@ TEST_F(ChannelTest, LargeBatchesAreSplitAmongThreads) {
   gate = {};
   World large(4, {1 << 20});
   open(3);
+  engine->partsToMeet.store(3);
   letGo();
   Actor actor(host, large.id);
   EXPECT_EQ(actor.run(layout::OPERATION_PUT, {{0, 0}, {1, 1}, {2, 2}, {3, 3}}), (std::vector<int32_t>{100, 101, 102, 103}));

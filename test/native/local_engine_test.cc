@@ -73,6 +73,27 @@ TEST_F(LocalEngineTest, FirstWriterWins) {
   EXPECT_TRUE(world.holds(2, 1));
 }
 
+TEST_F(LocalEngineTest, APutOfAPresentKeyTakesNoRoom) {
+  auto host = open(2 * footprint());
+  Actor actor(host, world.id);
+  const std::vector<Entry> both = {{0, 0}, {1, 1}};
+  for (int round = 0; round < 3; round++) EXPECT_EQ(actor.run(layout::OPERATION_PUT, both), (std::vector<int32_t>{1024, 1024}));
+  EXPECT_EQ(host->engine().statistics().evictions, 0u);
+}
+
+TEST_F(LocalEngineTest, OfTwoWritersAtATimeTheFirstToFinishWins) {
+  local::Pool pool(ROOM);
+  auto first = pool.allocate("key", 4);
+  auto second = pool.allocate("key", 4);
+  std::memcpy(first->data(), "one", 4);
+  std::memcpy(second->data(), "two", 4);
+  EXPECT_EQ(pool.find("key", pool.takeTicks(1)), nullptr) << "neither is complete";
+  pool.insert(std::move(first), pool.takeTicks(1));
+  pool.insert(std::move(second), pool.takeTicks(1));
+  EXPECT_EQ(pool.keyCount(), 1u);
+  EXPECT_STREQ(reinterpret_cast<const char*>(pool.find("key", pool.takeTicks(1))->data()), "one");
+}
+
 TEST_F(LocalEngineTest, OtherSizesAreRefusedAndWriteNothing) {
   auto host = open();
   World smaller(4, {1000});
