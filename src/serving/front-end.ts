@@ -1,0 +1,264 @@
+import {
+  ACTOR_FRONT_END,
+  ACTOR_SCHEDULER,
+  FINISH_ABORTED,
+  FINISH_ERROR,
+  type Message,
+} from "../actors/messages.ts";
+import { NONE, REQUEST_FLAG_ABORTED, REQUEST_FLAGS } from "../blocks/layout.ts";
+import { COUNTERS, GAUGES } from "../trace/counters.ts";
+import {
+  FRONT_END_LIMITS,
+  type FrontEndLimits,
+  type FrontEndPorts,
+  type NewRequest,
+  type RequestHandle,
+  type RequestListener,
+  type SubmitRefusal,
+} from "./front-end-types.ts";
+import { LiveRequest } from "./live-request.ts";
+import { LocalCacheDrops } from "./local-cache-drops.ts";
+import { MailboxReader } from "./mailbox-reader.ts";
+import { RequestIds } from "./request-ids.ts";
+import { TokenDelivery } from "./token-delivery.ts";
+import { WaitingLine } from "./waiting-line.ts";
+
+/**
+ * Owner of the request slots: takes requests, hands their tokens over, gives slots back. One thread, the one whose wake handle
+ * is the front end's; call `start` once that handle is open and calls `wake`.
+ */
+export class FrontEnd {
+  readonly ids = new RequestIds();
+  readonly #ports: FrontEndPorts;
+  readonly #reader: MailboxReader;
+  readonly #delivery: TokenDelivery;
+  readonly #line: WaitingLine;
+  readonly #drops: LocalCacheDrops;
+  readonly #live: (LiveRequest | undefined)[];
+  #liveCount = 0;
+  #closing = false;
+
+  constructor(ports: FrontEndPorts, limits: FrontEndLimits = FRONT_END_LIMITS) {
+    this.#ports = ports;
+    this.#live = Array.from({ length: ports.tables.dimensions.requestSlots });
+    this.#delivery = new TokenDelivery(ports);
+    this.#reader = new MailboxReader({
+      mailbox: ports.mailbox,
+      nowMs: ports.nowMs,
+      deaths: ports.deaths,
+      take: (message) => this.#take(message),
+      taken: () => ports.outboxes.flush(),
+    });
+    this.#line = new WaitingLine(limits, (live) =>
+      this.#delivery.end(live, live.unserved("QUEUE_TIMEOUT", FINISH_ERROR)),
+    );
+    this.#drops = new LocalCacheDrops(ports.outboxes, limits.dropLocalCacheTimeoutMs);
+  }
+
+  /** Entry for the wake handle. */
+  get wake(): () => void {
+    return this.#reader.wake;
+  }
+  start(): void {
+    this.#reader.wake();
+  }
+
+  /** Requests that hold a slot, and requests that wait for one. */
+  get liveRequests(): number {
+    return this.#liveCount;
+  }
+  get queuedRequests(): number {
+    return this.#line.length;
+  }
+  idle(): boolean {
+    return this.#liveCount === 0 && this.#line.length === 0;
+  }
+
+  /** Takes a request: at once, or into the bounded line for a slot. Never calls the listener before it returns. */
+  submit(request: NewRequest, listener: RequestListener): RequestHandle | SubmitRefusal {
+    if (this.#closing) return refuse("CLOSED", "Send the request to another instance.");
+    const { dimensions } = this.#ports.tables;
+    const live = new LiveRequest(request, listener, this.#ports.nowMs());
+    if (live.tokensMax > dimensions.tokensPerRequestMax) {
+      return refuse(
+        "TOO_LONG",
+        `Keep prompt and answer within ${dimensions.tokensPerRequestMax} tokens.`,
+      );
+    }
+    if (this.#line.length > 0) return this.#enqueue(live);
+    const refused = this.#admit(live);
+    if (refused === null) {
+      this.#ports.outboxes.flush();
+      return this.#handle(live);
+    }
+    if (refused === "TOO_LONG" || this.#liveCount === 0) {
+      return refuse(
+        "TOO_LONG",
+        "Shorten the prompt or lower max_tokens: the tables of this runtime are smaller.",
+      );
+    }
+    return this.#enqueue(live);
+  }
+
+  /** Drops every local prefix-cache block that no request holds; resolves to their number. Throws TIMEOUT or CLOSED. */
+  dropLocalCache(): Promise<number> {
+    return this.#drops.ask();
+  }
+
+  /** Text id of a request of now or of the recent past; undefined when it was never here or is long gone. */
+  readonly requestId = (slot: number, generation: number): string | undefined =>
+    this.ids.of(slot, generation);
+
+  /** An actor runs anew. Also comes as a message; calling it for both is harmless. */
+  actorRestarted(actor: number): void {
+    if (actor !== ACTOR_SCHEDULER) return;
+    // What the dead scheduler announced is in the mailbox, with its log-probabilities: that comes first.
+    this.#reader.wake();
+    this.#schedulerRestarted();
+    this.#ports.outboxes.flush();
+  }
+
+  /** Refuses new requests and fails those that wait for a slot; running ones go on. */
+  beginShutdown(): void {
+    this.#closing = true;
+    for (const live of this.#line.clear())
+      this.#delivery.end(live, live.unserved("CLOSED", FINISH_ERROR));
+  }
+  abortAll(): void {
+    for (const live of this.#live) if (live !== undefined) this.#abort(live);
+  }
+  /** Reads no more messages. Requests that are still here end with FINISH_ABORTED. */
+  close(): void {
+    this.beginShutdown();
+    this.#reader.close();
+    this.#drops.close();
+    for (const live of this.#live) {
+      if (live !== undefined && !live.finished) this.#delivery.end(live, live.unserved(null));
+    }
+  }
+
+  #enqueue(live: LiveRequest): RequestHandle | SubmitRefusal {
+    if (!this.#line.push(live)) {
+      return refuse("CAPACITY", "Try again later, or start the server with more request slots.");
+    }
+    this.#gauges();
+    return this.#handle(live);
+  }
+
+  #handle(live: LiveRequest): RequestHandle {
+    return {
+      ok: true,
+      id: live.request.id,
+      get slot() {
+        return live.slot;
+      },
+      get generation() {
+        return live.generation;
+      },
+      abort: () => this.#abort(live),
+    };
+  }
+
+  /** Null when the request has a slot now, otherwise why not. */
+  #admit(live: LiveRequest): "CAPACITY" | "TOO_LONG" | null {
+    const { slots, tables, outboxes } = this.#ports;
+    const added = slots.addRequest(live.slotRequest(tables.dimensions.hashBlockSize));
+    if (!added.ok) return added.reason;
+    const { slot, generation } = added;
+    live.slot = slot;
+    live.generation = generation;
+    this.#live[slot] = live;
+    this.#liveCount++;
+    this.ids.set(slot, generation, live.request.id);
+    outboxes.send(ACTOR_SCHEDULER, { kind: "addRequest", slot, generation });
+    this.#gauges();
+    return null;
+  }
+
+  #admitWaiting(): void {
+    for (let live = this.#line.first(); live !== undefined; live = this.#line.first()) {
+      const refused = this.#admit(live);
+      if (refused === "CAPACITY" && this.#liveCount > 0) break;
+      this.#line.shift();
+      if (refused !== null) this.#delivery.end(live, live.unserved("CAPACITY", FINISH_ERROR));
+    }
+    this.#gauges();
+  }
+
+  #abort(live: LiveRequest): void {
+    if (live.finished || live.aborted) return;
+    live.aborted = true;
+    if (live.slot === NONE) {
+      this.#line.remove(live);
+      this.#gauges();
+      this.#delivery.end(live, live.unserved(null, FINISH_ABORTED));
+      return;
+    }
+    const { tables, outboxes } = this.#ports;
+    // Pairs with a restarted scheduler's load: the message may have died with its predecessor.
+    Atomics.or(tables.requests, tables.request(live.slot) + REQUEST_FLAGS, REQUEST_FLAG_ABORTED);
+    outboxes.send(ACTOR_SCHEDULER, {
+      kind: "abortRequest",
+      slot: live.slot,
+      generation: live.generation,
+    });
+    outboxes.flush();
+  }
+
+  #take(message: Message): void {
+    if (this.#accept(message)) return;
+    this.#ports.counters.add(COUNTERS.staleMessages + ACTOR_FRONT_END, 1);
+    this.#ports.log.debug(message, "message dropped: late, repeated or unknown");
+  }
+
+  /** False when the message is late, repeated or not for a front end. */
+  #accept(message: Message): boolean {
+    if (message.kind === "localCacheDropped") {
+      return this.#drops.answer(message.ticket, message.blocks);
+    }
+    if (message.kind === "actorRestarted") {
+      if (message.actor === ACTOR_SCHEDULER) this.#schedulerRestarted();
+      return true;
+    }
+    if (!("slot" in message)) return false;
+    const live = this.#live[message.slot];
+    if (live === undefined || live.generation !== message.generation) return false;
+    switch (message.kind) {
+      case "tokenGenerated":
+        return this.#delivery.generated(live, message);
+      case "requestFinished":
+        return this.#delivery.finished(live, message);
+      case "slotReleased":
+        this.#slotReleased(live);
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  #slotReleased(live: LiveRequest): void {
+    if (!live.finished) {
+      this.#ports.log.error({ request: live.request.id }, "slot released before the request's end");
+      this.#delivery.end(live, live.unserved(null, FINISH_ERROR));
+    }
+    this.#live[live.slot] = undefined;
+    this.#liveCount--;
+    this.#ports.slots.release(live.slot);
+    this.#admitWaiting();
+  }
+
+  #schedulerRestarted(): void {
+    for (const live of this.#live) if (live !== undefined) this.#delivery.readMissed(live);
+    this.#drops.askAgain();
+  }
+
+  #gauges(): void {
+    const { counters } = this.#ports;
+    counters.set(GAUGES.requestSlotsInUse, this.#liveCount);
+    counters.set(GAUGES.requestsWaiting, this.#line.length);
+  }
+}
+
+function refuse(reason: SubmitRefusal["reason"], remedy: string): SubmitRefusal {
+  return { ok: false, reason, remedy };
+}
