@@ -1,0 +1,154 @@
+import type { ModelTokenizer } from "../model/tokenizer.ts";
+import type { NewRequest } from "../front-end-types.ts";
+import { chatMessages } from "./chat-messages.ts";
+import { ApiError, badParameter } from "./errors.ts";
+import {
+  chatSchema,
+  completionSchema,
+  parseBody,
+  type CommonBody,
+  type CompletionBody,
+} from "./schemas.ts";
+
+/** OpenAI's and vLLM's default for /v1/completions; a chat answer may fill the context. */
+const COMPLETION_TOKENS_DEFAULT = 16;
+
+/** The model as requests see it. */
+export interface ServedModel {
+  readonly modelName: string;
+  readonly tokenizer: ModelTokenizer;
+  /** Longest sequence: prompt and answer. */
+  readonly contextTokensMax: number;
+}
+
+/** A checked request of either kind. */
+export interface AnswerRequest {
+  readonly request: Omit<NewRequest, "id">;
+  readonly stops: readonly string[];
+  readonly stream: boolean;
+  /** A last chunk with the usage. */
+  readonly includeUsage: boolean;
+  /** The answer carries the field `x_mooncake_kv`. */
+  readonly extension: boolean;
+}
+
+/** Throws ApiError. `random` gives the seed of a request that names none. */
+export function parseCompletion(
+  body: unknown,
+  model: ServedModel,
+  random: () => number,
+): AnswerRequest {
+  const parsed = parseBody(completionSchema, body);
+  checkModel(parsed.model, model);
+  const promptTokens = completionTokens(parsed.prompt, model.tokenizer);
+  const maxTokens = answerTokens(
+    promptTokens,
+    parsed.max_tokens ?? COMPLETION_TOKENS_DEFAULT,
+    model,
+    "max_tokens",
+  );
+  return common(parsed, { promptTokens, maxTokens, logprobs: parsed.logprobs }, random);
+}
+
+/** Throws ApiError, and MooncakeKvError when the model's chat template refuses the messages. */
+export function parseChat(body: unknown, model: ServedModel, random: () => number): AnswerRequest {
+  const parsed = parseBody(chatSchema, body);
+  checkModel(parsed.model, model);
+  if (parsed.top_logprobs !== undefined && parsed.logprobs !== true) {
+    throw badParameter("top_logprobs", "needs 'logprobs': true.");
+  }
+  const promptTokens = model.tokenizer.encodeChat(chatMessages(parsed.messages));
+  const field = parsed.max_completion_tokens === undefined ? "max_tokens" : "max_completion_tokens";
+  const maxTokens = answerTokens(promptTokens, parsed[field], model, field);
+  const logprobs = parsed.logprobs === true ? (parsed.top_logprobs ?? 0) : undefined;
+  return common(parsed, { promptTokens, maxTokens, logprobs }, random);
+}
+
+function common(
+  parsed: CommonBody,
+  own: Pick<NewRequest, "promptTokens" | "maxTokens" | "logprobs">,
+  random: () => number,
+): AnswerRequest {
+  if (parsed.stream_options !== undefined && parsed.stream !== true) {
+    throw badParameter("stream_options", "needs 'stream': true.");
+  }
+  return {
+    request: {
+      ...own,
+      temperature: parsed.temperature ?? 1,
+      topP: parsed.top_p ?? 1,
+      seed: parsed.seed ?? Math.floor(random() * 0x8000_0000),
+      cacheSalt: parsed.cache_salt,
+      noReuse: parsed.x_mooncake_no_reuse,
+      ignoreEndTokens: parsed.ignore_eos,
+    },
+    stops: typeof parsed.stop === "string" ? [parsed.stop] : (parsed.stop ?? []),
+    stream: parsed.stream ?? false,
+    includeUsage: parsed.stream_options?.include_usage ?? false,
+    extension: parsed.x_mooncake_kv ?? false,
+  };
+}
+
+function checkModel(asked: string | undefined, model: ServedModel): void {
+  if (asked === undefined || asked === model.modelName) return;
+  throw unknownModel(asked, model);
+}
+
+export function unknownModel(asked: string, model: ServedModel): ApiError {
+  const text = `The model '${asked.slice(0, 200)}' does not exist here. Use '${model.modelName}'.`;
+  return new ApiError(404, text, "model_not_found", "model");
+}
+
+function completionTokens(prompt: CompletionBody["prompt"], tokenizer: ModelTokenizer): Int32Array {
+  if (typeof prompt === "string") return tokenizer.encode(prompt);
+  const [first] = prompt;
+  if (typeof first === "string" || Array.isArray(first)) {
+    if (prompt.length > 1) {
+      throw badParameter(
+        "prompt",
+        `holds ${prompt.length} prompts. Send one request for each.`,
+        "unsupported_parameter",
+      );
+    }
+    if (typeof first === "string") return tokenizer.encode(first);
+  }
+  const tokens = (Array.isArray(first) ? first : prompt) as readonly number[];
+  const outside = tokens.find((token) => token >= tokenizer.vocabSize);
+  if (outside !== undefined) {
+    throw badParameter(
+      "prompt",
+      `token id ${outside} is not below the vocabulary's size, ${tokenizer.vocabSize}.`,
+    );
+  }
+  return Int32Array.from(tokens);
+}
+
+/** How many tokens the answer may have; throws when prompt and answer do not fit into the context. */
+function answerTokens(
+  promptTokens: Int32Array,
+  asked: number | undefined,
+  model: ServedModel,
+  param: string,
+): number {
+  const prompt = promptTokens.length;
+  const context = model.contextTokensMax;
+  if (prompt === 0) throw badParameter("prompt", "must have at least one token.");
+  if (prompt >= context) {
+    throw tooLong(
+      `The prompt has ${prompt} tokens. Shorten it to at most ${context - 1}.`,
+      context,
+      "prompt",
+    );
+  }
+  if (asked === undefined) return context - prompt;
+  if (asked > context - prompt) {
+    const text = `The prompt has ${prompt} tokens and '${param}' asks for ${asked}. Lower it to at most ${context - prompt}, or shorten the prompt.`;
+    throw tooLong(text, context, param);
+  }
+  return asked;
+}
+
+function tooLong(text: string, context: number, param: string): ApiError {
+  const message = `This model's maximum context length is ${context} tokens. ${text}`;
+  return new ApiError(400, message, "context_length_exceeded", param);
+}

@@ -1,0 +1,126 @@
+import type { FastifyReply } from "fastify";
+import type { FrontEnd } from "../front-end.ts";
+import type { AnswerFormat, AnswerFormatKind } from "./answer-format.ts";
+import type { AnswerRequest, ServedModel } from "./answer-request.ts";
+import type { AnswerPiece, AnswerToken } from "./answer-text.ts";
+import { ApiError, unservedRequest } from "./errors.ts";
+import { EventStream } from "./event-stream.ts";
+import { startGeneration, type GenerationResult } from "./generation.ts";
+
+export interface AnswerRoutePorts {
+  readonly frontEnd: FrontEnd;
+  readonly model: ServedModel;
+  /** Uniform in [0, 1): ids and seeds. */
+  readonly random: () => number;
+  /** Unix time in milliseconds. */
+  readonly wallClockMs: () => number;
+}
+
+/** Answers a checked request, whole or as a stream. A client that leaves aborts it. Throws ApiError before any byte is sent. */
+export async function answer(
+  ports: AnswerRoutePorts,
+  kind: AnswerFormatKind,
+  asked: AnswerRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { model } = ports;
+  const id = kind.idPrefix + randomHex(ports.random);
+  const created = Math.floor(ports.wallClockMs() / 1000);
+  const format = kind.create({ id, created, model: model.modelName }, asked, model.tokenizer);
+  const sink = asked.stream
+    ? new StreamedAnswer(format, asked, reply)
+    : new WholeAnswer(format, reply);
+  const generation = startGeneration(ports.frontEnd, model.tokenizer, id, asked, (piece) =>
+    sink.piece(piece),
+  );
+  const left = (): void => generation.abort();
+  reply.raw.once("close", left);
+  // The client may have left before there was anybody to tell.
+  if (reply.raw.destroyed) left();
+  const result = await generation.finished;
+  reply.raw.off("close", left);
+  return sink.finish(result);
+}
+
+interface AnswerSink {
+  piece(piece: AnswerPiece): void;
+  finish(result: GenerationResult): FastifyReply;
+}
+
+class WholeAnswer implements AnswerSink {
+  readonly #format: AnswerFormat;
+  readonly #reply: FastifyReply;
+  readonly #tokens: AnswerToken[] = [];
+  #text = "";
+
+  constructor(format: AnswerFormat, reply: FastifyReply) {
+    this.#format = format;
+    this.#reply = reply;
+  }
+
+  piece({ text, tokens }: AnswerPiece): void {
+    this.#text += text;
+    this.#tokens.push(...tokens);
+  }
+
+  finish(result: GenerationResult): FastifyReply {
+    checkServed(result);
+    return this.#reply.send(this.#format.body({ text: this.#text, tokens: this.#tokens }, result));
+  }
+}
+
+/** Nothing is sent before the first piece, so that a request that fails early still gets a status that says so. */
+class StreamedAnswer implements AnswerSink {
+  readonly #format: AnswerFormat;
+  readonly #asked: AnswerRequest;
+  readonly #reply: FastifyReply;
+  #events: EventStream | undefined;
+
+  constructor(format: AnswerFormat, asked: AnswerRequest, reply: FastifyReply) {
+    this.#format = format;
+    this.#asked = asked;
+    this.#reply = reply;
+  }
+
+  piece(piece: AnswerPiece): void {
+    this.#open().send(this.#format.chunk(piece));
+  }
+
+  finish(result: GenerationResult): FastifyReply {
+    if (this.#events === undefined) checkServed(result);
+    const events = this.#open();
+    events.send(this.#format.lastChunk(result));
+    if (this.#asked.includeUsage) events.send(this.#format.usageChunk(result));
+    events.end();
+    return this.#reply;
+  }
+
+  #open(): EventStream {
+    if (this.#events !== undefined) return this.#events;
+    this.#reply.hijack();
+    this.#events = new EventStream(this.#reply.raw);
+    const first = this.#format.firstChunk();
+    if (first !== null) this.#events.send(first);
+    return this.#events;
+  }
+}
+
+/** An answer without a single token because of an error is an error, not an answer. */
+function checkServed({ failure, finishReason, usage }: GenerationResult): void {
+  if (failure !== null) throw unservedRequest(failure);
+  if (finishReason !== "error" || usage.completion_tokens > 0) return;
+  throw new ApiError(
+    500,
+    "The request ended with an error before its first token.",
+    "generation_failed",
+  );
+}
+
+/** 96 bits as hex digits. */
+function randomHex(random: () => number): string {
+  return Array.from({ length: 3 }, () =>
+    Math.floor(random() * 0x1_0000_0000)
+      .toString(16)
+      .padStart(8, "0"),
+  ).join("");
+}

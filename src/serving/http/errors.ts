@@ -1,0 +1,136 @@
+import { MooncakeKvError } from "../../errors.ts";
+import type { QueueFailure, SubmitRefusal } from "../front-end-types.ts";
+
+/** The body of an error answer, as OpenAI's clients read it. */
+export interface ErrorBody {
+  readonly error: {
+    readonly message: string;
+    readonly type: string;
+    readonly param: string | null;
+    readonly code: string | null;
+  };
+}
+
+const RETRY_AFTER_SECONDS = 1;
+
+/** An answer other than 200, thrown inside the HTTP server and turned into OpenAI's format at its edge. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly type: string;
+  readonly param: string | null;
+  readonly code: string | null;
+
+  constructor(status: number, message: string, code: string | null, param: string | null = null) {
+    super(message);
+    this.name = "ApiError";
+    this.status = status;
+    this.type = status >= 500 ? "server_error" : "invalid_request_error";
+    this.code = code;
+    this.param = param;
+  }
+
+  get retryAfterSeconds(): number | null {
+    return this.status === 503 ? RETRY_AFTER_SECONDS : null;
+  }
+
+  body(): ErrorBody {
+    const { message, type, param, code } = this;
+    return { error: { message, type, param, code } };
+  }
+}
+
+/** 400 for one parameter: what is wrong with it and what to do. */
+export function badParameter(param: string, problem: string, code = "invalid_value"): ApiError {
+  return new ApiError(400, `'${param}': ${problem}`, code, param);
+}
+
+export function refusedRequest(refusal: SubmitRefusal): ApiError {
+  switch (refusal.reason) {
+    case "TOO_LONG":
+      return new ApiError(
+        400,
+        `The request is too long for this server. ${refusal.remedy}`,
+        "context_length_exceeded",
+      );
+    case "CAPACITY":
+      return new ApiError(503, `The server is full. ${refusal.remedy}`, "server_overloaded");
+    case "CLOSED":
+      return new ApiError(503, `The server is shutting down. ${refusal.remedy}`, "shutting_down");
+  }
+}
+
+export function unservedRequest(failure: QueueFailure): ApiError {
+  switch (failure) {
+    case "QUEUE_TIMEOUT":
+      return new ApiError(
+        503,
+        "The request waited too long for a free slot. Try again later.",
+        "server_overloaded",
+      );
+    case "CAPACITY":
+      return new ApiError(
+        400,
+        "The request does not fit into this server. Shorten the prompt or lower max_tokens.",
+        "context_length_exceeded",
+      );
+    case "CLOSED":
+      return new ApiError(
+        503,
+        "The server is shutting down. Send the request to another instance.",
+        "shutting_down",
+      );
+  }
+}
+
+/** Whatever a handler or the HTTP library threw, as an answer. Errors that nobody foresaw do not show their text. */
+export function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  if (error instanceof MooncakeKvError) return fromMooncakeKvError(error);
+  const { statusCode, code, message } = fieldsOf(error);
+  if (statusCode === undefined || statusCode < 400 || statusCode >= 500) {
+    return new ApiError(500, "The server failed to answer; its log says why.", "internal_error");
+  }
+  switch (code) {
+    case "FST_ERR_CTP_INVALID_JSON_BODY":
+    case "FST_ERR_CTP_EMPTY_JSON_BODY":
+      return new ApiError(400, `The body is no valid JSON: ${message}`, "invalid_json");
+    case "FST_ERR_CTP_BODY_TOO_LARGE":
+      return new ApiError(413, `${message}. Send a shorter request.`, "request_too_large");
+    case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
+      return new ApiError(
+        415,
+        "The body must be JSON: set the header 'Content-Type: application/json'.",
+        "unsupported_media_type",
+      );
+    default:
+      return new ApiError(statusCode, message, code?.toLowerCase() ?? null);
+  }
+}
+
+function fromMooncakeKvError(error: MooncakeKvError): ApiError {
+  const { code, message } = error;
+  if (code === "CAPACITY" || code === "CLOSED" || code === "TIMEOUT") {
+    return new ApiError(503, message, code.toLowerCase());
+  }
+  const callers = code === "INVALID_VALUE" || code === "INVALID_TYPE" || code === "UNSUPPORTED";
+  return callers
+    ? new ApiError(400, message, code.toLowerCase(), error.field)
+    : new ApiError(500, "The server failed to answer; its log says why.", "internal_error");
+}
+
+function fieldsOf(error: unknown): {
+  statusCode: number | undefined;
+  code: string | undefined;
+  message: string;
+} {
+  if (typeof error !== "object" || error === null) {
+    return { statusCode: undefined, code: undefined, message: String(error) };
+  }
+  const statusCode = "statusCode" in error ? error.statusCode : undefined;
+  const code = "code" in error ? error.code : undefined;
+  return {
+    statusCode: typeof statusCode === "number" ? statusCode : undefined,
+    code: typeof code === "string" ? code : undefined,
+    message: "message" in error ? String(error.message) : "",
+  };
+}

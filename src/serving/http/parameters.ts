@@ -1,0 +1,80 @@
+import { ApiError, badParameter } from "./errors.ts";
+
+/** Parameters of OpenAI's or vLLM's API that change no answer here. */
+const IGNORED: ReadonlySet<string> = new Set([
+  "user",
+  "metadata",
+  "store",
+  "service_tier",
+  "safety_identifier",
+  "prompt_cache_key",
+  "prompt_cache_retention",
+  "parallel_tool_calls",
+  "kv_transfer_params",
+  "request_id",
+  "priority",
+]);
+
+interface Unsupported {
+  /** Values that ask for nothing (null always does). */
+  readonly harmless: (value: unknown) => boolean;
+  readonly remedy: string;
+}
+
+const only = (...values: readonly unknown[]): Unsupported["harmless"] => {
+  return (value) => values.includes(value);
+};
+const empty = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && Object.keys(value).length === 0;
+const never = (): boolean => false;
+
+const plainText = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && "type" in value && value.type === "text";
+
+/** Known parameters that are refused, because ignoring them would change the answer without a word. */
+const UNSUPPORTED: ReadonlyMap<string, Unsupported> = new Map([
+  ["n", { harmless: only(1), remedy: "Send one request for each answer." }],
+  ["best_of", { harmless: only(1), remedy: "Leave it out." }],
+  ["echo", { harmless: only(false), remedy: "Leave it out and put the prompt in front yourself." }],
+  ["suffix", { harmless: only(""), remedy: "Leave it out." }],
+  ["tools", { harmless: empty, remedy: "Describe the tools in a message." }],
+  ["tool_choice", { harmless: only("none", "auto"), remedy: "Leave it out." }],
+  ["functions", { harmless: empty, remedy: "Describe the functions in a message." }],
+  ["function_call", { harmless: only("none", "auto"), remedy: "Leave it out." }],
+  ["response_format", { harmless: plainText, remedy: "Ask for the format in a message." }],
+  ["presence_penalty", { harmless: only(0), remedy: "Leave it out." }],
+  ["frequency_penalty", { harmless: only(0), remedy: "Leave it out." }],
+  ["repetition_penalty", { harmless: only(1), remedy: "Leave it out." }],
+  ["logit_bias", { harmless: empty, remedy: "Leave it out." }],
+  ["top_k", { harmless: only(-1, 0), remedy: "Use top_p." }],
+  ["min_p", { harmless: only(0), remedy: "Use top_p." }],
+  ["prompt_logprobs", { harmless: never, remedy: "Leave it out." }],
+  ["modalities", { harmless: (value) => `${value}` === "text", remedy: "Leave it out." }],
+  ["audio", { harmless: never, remedy: "Leave it out." }],
+  ["prediction", { harmless: never, remedy: "Leave it out." }],
+  ["web_search_options", { harmless: never, remedy: "Leave it out." }],
+  ["reasoning_effort", { harmless: only("none"), remedy: "Leave it out." }],
+  ["verbosity", { harmless: only("medium"), remedy: "Leave it out." }],
+]);
+
+/**
+ * The parameters that the schemas know. Throws 400 when the body is no object or asks for something unsupported; a parameter
+ * that nobody knows is left in for the strict schema to refuse.
+ */
+export function supportedParameters(body: unknown): Record<string, unknown> {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+    throw new ApiError(400, "The body must be a JSON object.", "invalid_type");
+  }
+  const supported: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(body)) {
+    if (IGNORED.has(name)) continue;
+    const refusal = UNSUPPORTED.get(name);
+    if (refusal === undefined) {
+      supported[name] = value;
+    } else if (value !== null && !refusal.harmless(value)) {
+      const problem = `${JSON.stringify(value).slice(0, 80)} is not supported here. ${refusal.remedy}`;
+      throw badParameter(name, problem, "unsupported_parameter");
+    }
+  }
+  return supported;
+}

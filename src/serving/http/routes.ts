@@ -1,0 +1,55 @@
+import type { FastifyInstance } from "fastify";
+import { answer, type AnswerRoutePorts } from "./answer-route.ts";
+import { parseChat, parseCompletion, unknownModel } from "./answer-request.ts";
+import { CHAT_FORMAT } from "./chat-format.ts";
+import { COMPLETION_FORMAT } from "./completion-format.ts";
+
+export interface RoutePorts extends AnswerRoutePorts {
+  /** Every actor that should run does. */
+  readonly healthy: () => boolean;
+  /** The text of a Prometheus scrape and its content type. */
+  readonly metrics: { readonly contentType: string; text(): Promise<string> };
+  /** Adds POST /debug/drop_local_cache. */
+  readonly debugRoutes: boolean;
+}
+
+export function addRoutes(server: FastifyInstance, ports: RoutePorts): void {
+  const { frontEnd, model, random } = ports;
+  const created = Math.floor(ports.wallClockMs() / 1000);
+  const card = {
+    id: model.modelName,
+    object: "model",
+    created,
+    owned_by: "mooncake-kv",
+    max_model_len: model.contextTokensMax,
+  };
+
+  server.post("/v1/completions", (request, reply) =>
+    answer(ports, COMPLETION_FORMAT, parseCompletion(request.body, model, random), reply),
+  );
+  server.post("/v1/chat/completions", (request, reply) =>
+    answer(ports, CHAT_FORMAT, parseChat(request.body, model, random), reply),
+  );
+
+  server.get("/v1/models", () => ({ object: "list", data: [card] }));
+  server.get<{ Params: { "*": string } }>("/v1/models/*", (request) => {
+    // A wildcard, because names of models may hold slashes.
+    const asked = request.params["*"];
+    if (asked !== model.modelName) throw unknownModel(asked, model);
+    return card;
+  });
+
+  server.get("/health", (_request, reply) => {
+    const healthy = ports.healthy();
+    return reply.code(healthy ? 200 : 503).send({ status: healthy ? "ok" : "unhealthy" });
+  });
+  server.get("/metrics", async (_request, reply) =>
+    reply.type(ports.metrics.contentType).send(await ports.metrics.text()),
+  );
+
+  if (ports.debugRoutes) {
+    server.post("/debug/drop_local_cache", async () => ({
+      blocks: await frontEnd.dropLocalCache(),
+    }));
+  }
+}

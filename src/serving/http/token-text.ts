@@ -1,0 +1,22 @@
+import type { ModelTokenizer } from "../model/tokenizer.ts";
+
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/**
+ * A token's name in log-probabilities, different for different bytes: its text; `bytes:\xe2\x82` (as OpenAI writes it) for a
+ * part of a character; `token_id:257` (as vLLM writes it) for a token without text.
+ */
+export function tokenText(tokenizer: ModelTokenizer, token: number): string {
+  const bytes = tokenizer.tokenBytes(token);
+  if (bytes.length === 0) return `token_id:${token}`;
+  try {
+    return strictUtf8.decode(bytes);
+  } catch {
+    return `bytes:${Array.from(bytes, (byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("")}`;
+  }
+}
+
+/** JSON has no infinities: as vLLM does, -9999 stands for a probability of nothing. Unknown is null. */
+export function jsonLogprob(logprob: number): number | null {
+  return Number.isNaN(logprob) ? null : Math.max(logprob, -9999);
+}
