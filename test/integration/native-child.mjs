@@ -89,7 +89,8 @@ const scenarios = {
       start({ body: "busy", world }),
       start({ body: "busy", ownMemory: true, poolName: "own" }),
     ];
-    for (const worker of workers) await once(worker, "message");
+    // Both at a time: the second may be the first to tell.
+    await Promise.all(workers.map((worker) => once(worker, "message")));
     const actor = new Actor(native, layout, world);
     const entries = Array.from({ length: 32 }, (_, index) => [index, index]);
     for (let slot = 0; slot < 4; slot++) actor.submit(slot, layout.OPERATION_PUT, entries);
