@@ -153,6 +153,11 @@ export const JOB_STORE_ID = 9;
 export const JOB_LIVE_WORD = 10;
 /** Bits: one for each rank whose worker side has to report. */
 export const JOB_RANKS = 11;
+/**
+ * Blocks in the job's row of each group. The row holds chunks [first, first + chunks) and then blocks that are only pinned:
+ * for a save the rest of the request's blocks (those behind, then those before). A restarted scheduler pins them again.
+ */
+export const JOB_ROW_BLOCKS = 12;
 
 /** Line 1 — first page of the job's block row of each group. */
 export const JOB_BLOCK_PAGE = 16;
