@@ -12,6 +12,8 @@
  *  requestFinished     request_finished -> always (false, null): saves pin their blocks per store job
  */
 
+import type { ActorRestarted, Hashed, LookupDone } from "../actors/messages.ts";
+
 /** Lookup in flight: park the request and ask again when `lookupDone` has come (or on a later step). */
 export const IN_FLIGHT = -1;
 /** Below this a result of `matchedTokens` is a failure: FAILURE_BASE - OUTCOME code. The request computes. */
@@ -48,9 +50,24 @@ export interface ConnectorOutput {
   readonly saveOutcomes: Int32Array;
 }
 
+/** What the lookup actor and the supervisor tell the scheduler side; whoever owns the mailbox passes it on. */
+export type SchedulerSideMessage = Hashed | LookupDone | ActorRestarted;
+
 export interface SchedulerHooks {
   /** Announces a request whose record and rows are filled: starts hashing. Call once, before anything else. */
   requestAdded(slot: number): void;
+  /**
+   * Takes a message; returns the slot whose wait ended by it (look at the request again), or NONE. Late, duplicate and
+   * unknown messages are counted, logged and dropped.
+   */
+  receive(message: SchedulerSideMessage): number;
+  /** The lookup actor still hashes the prompt. */
+  hashing(slot: number): boolean;
+  /**
+   * Hashes whatever whole blocks of the request's first `tokens` tokens are not hashed yet (those past the prompt); false
+   * while `hashing`.
+   */
+  hashTo(slot: number, tokens: number): boolean;
   /**
    * get_num_new_matched_tokens. Tokens beyond `computedTokens` (local hit, whole blocks) that the pool holds; IN_FLIGHT; or
    * a failure (see FAILURE_BASE), which counts as 0. Submits the lookup when there is none. Costs a few memory operations.
@@ -70,7 +87,10 @@ export interface SchedulerHooks {
   requestFinished(slot: number): void;
   /** Closes the step: writes job records, pins their blocks, wakes the actors once. */
   buildMetadata(): ConnectorMetadata;
-  /** Unpins, frees job records, marks load results. Call before acting on `output` (order of vLLM's update_from_output). */
+  /**
+   * Unpins, frees job records, marks load results: badChunks and loadOutcomes become final, a job that is not there (any
+   * more) becomes NONE. Call before acting on `output` (order of vLLM's update_from_output).
+   */
   applyOutput(output: ConnectorOutput): void;
   /** Jobs, lookups that still hold the slot: 0 means that the slot may be released. */
   inFlight(slot: number): number;
@@ -78,10 +98,17 @@ export interface SchedulerHooks {
   quarantinedBlocks(): number;
   /** OUTCOME_ code of the request's lookup. */
   outcome(slot: number): number;
-  /** Request slot of a load or save job. */
+  /**
+   * Request slot of a load or save job, readable until the next `blocksAllocated` or `buildMetadata`; NONE when the job's
+   * request has left (finished, preempted) and nobody waits for it.
+   */
   jobSlot(job: number): number;
   /** Next time at which `expire` must run, in nowMs milliseconds; Infinity when nothing waits. */
   nextDeadlineMs(): number;
-  /** Turns overdue lookups into TIMEOUT, cancels overdue loads; visits slots whose wait ended by that. */
+  /**
+   * Turns overdue lookups into TIMEOUT and cancels overdue loads, which go on waiting for the engine's word; visits slots
+   * whose wait ended by that. A visited slot that waits for a load has waited for that word in vain for another
+   * loadTimeoutMs: its blocks stay quarantined, so take them away as by preemption and compute.
+   */
   expire(visit: (slot: number) => void): void;
 }

@@ -1,0 +1,284 @@
+import {
+  ACTOR_LOOKUP,
+  OUTCOME_CANCELLED,
+  OUTCOME_ENGINE_DOWN,
+  OUTCOME_ENGINE_ERROR,
+  OUTCOME_HIT,
+  OUTCOME_IDENTITY_MISMATCH,
+  OUTCOME_MISS,
+  OUTCOME_NONE,
+  OUTCOME_TIMEOUT,
+} from "../actors/messages.ts";
+import {
+  LOOKUP_HIT,
+  LOOKUP_SUBMITTED,
+  lookupAttempt,
+  lookupState,
+  lookupWord,
+  NONE,
+  REQUEST_GENERATION,
+  REQUEST_HIT_TOKENS,
+  REQUEST_LOOKUP_ASKED_WORD,
+  REQUEST_LOOKUP_TOKENS,
+} from "../blocks/layout.ts";
+import { Deadlines } from "./deadlines.ts";
+import type { EngineHealth } from "./engine-health.ts";
+import { FAILURE_BASE, IN_FLIGHT } from "./hooks.ts";
+import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
+
+const IDLE = 0;
+const ASKED = 1;
+/** Answered: the hit may be used until it is too old. */
+const ANSWERED = 2;
+/** Failed: the request computes; not asked again unless it is preempted. */
+const FAILED = 3;
+
+/** One pool lookup for each request: attempts, deadlines, typed outcomes. A waiting lookup costs nothing between events. */
+export class Lookups {
+  readonly #ports: SchedulerPorts;
+  readonly #health: EngineHealth;
+  readonly #counters: ConnectorCounters;
+  readonly #lifetimeMs: number;
+  readonly #state: Uint8Array;
+  readonly #outcome: Uint8Array;
+  readonly #attempt: Int32Array;
+  readonly #hitTokens: Int32Array;
+  readonly #answeredMs: Float64Array;
+  readonly #used: Uint8Array;
+  /** lookupDone messages still to come: the lookup actor may touch the slot's rows until then. */
+  readonly #outstanding: Int32Array;
+  /** Attempt whose lookupDone came last: tells duplicates. */
+  readonly #doneAttempt: Int32Array;
+  readonly #deadlines: Deadlines;
+
+  constructor(ports: SchedulerPorts, health: EngineHealth, counters: ConnectorCounters) {
+    const slots = ports.tables.dimensions.requestSlots;
+    this.#ports = ports;
+    this.#health = health;
+    this.#counters = counters;
+    this.#lifetimeMs = ports.settings.answerLifetimeMs ?? ports.settings.lookupTimeoutMs;
+    this.#state = new Uint8Array(slots);
+    this.#outcome = new Uint8Array(slots);
+    this.#attempt = new Int32Array(slots);
+    this.#hitTokens = new Int32Array(slots);
+    this.#answeredMs = new Float64Array(slots);
+    this.#used = new Uint8Array(slots);
+    this.#outstanding = new Int32Array(slots);
+    this.#doneAttempt = new Int32Array(slots).fill(NONE);
+    this.#deadlines = new Deadlines(slots);
+    // A successor goes on counting: an answer to its predecessor's question must not be taken for its own.
+    for (let slot = 0; slot < slots; slot++)
+      this.#attempt[slot] = lookupAttempt(this.#record(slot, REQUEST_LOOKUP_ASKED_WORD));
+  }
+
+  /** Forgets what a former request of the slot left. */
+  added(slot: number): void {
+    this.#state[slot] = IDLE;
+    this.#outcome[slot] = OUTCOME_NONE;
+    this.#outstanding[slot] = 0;
+    this.#doneAttempt[slot] = NONE;
+  }
+
+  outcome(slot: number): number {
+    return this.#outcome[slot]!;
+  }
+  outstanding(slot: number): number {
+    return this.#outstanding[slot]!;
+  }
+  nextDeadlineMs(): number {
+    return this.#deadlines.nextMs();
+  }
+  waiting(): number {
+    return this.#deadlines.size;
+  }
+
+  /** Hit tokens (0 for a miss), IN_FLIGHT, or a failure. Asks when there is no answer that may be used. */
+  poll(slot: number, tokens: number): number {
+    const state = this.#state[slot]!;
+    if (state === ASKED) return this.#observe(slot);
+    if (state === FAILED) return FAILURE_BASE - this.#outcome[slot]!;
+    const now = this.#ports.nowMs();
+    if (state === ANSWERED) {
+      // The first look at an answer always counts, however late it is.
+      if (this.#used[slot] === 0 || now - this.#answeredMs[slot]! < this.#lifetimeMs)
+        return this.#use(slot);
+    }
+    if (!this.#health.admits(slot, now)) {
+      this.#counters.engineDownAnswers++;
+      return this.#fail(slot, OUTCOME_ENGINE_DOWN);
+    }
+    this.#ask(slot, tokens, now);
+    const wait = this.#ports.waitLookup;
+    if (this.#ports.settings.lookupAsync || wait === undefined) return IN_FLIGHT;
+    return this.#waitFor(slot, wait);
+  }
+
+  /** The answer was taken by an allocation: the next question is a new one. */
+  consumed(slot: number): void {
+    if (this.#state[slot] === ANSWERED) this.#state[slot] = IDLE;
+  }
+
+  /** The load of what was found failed: the typed outcome stays with the request. */
+  loadFailed(slot: number, outcome: number): void {
+    this.#outcome[slot] = outcome;
+  }
+
+  /** The request is looked at anew (preempted) or is gone. A lookup in flight is given up. */
+  reset(slot: number): void {
+    if (this.#state[slot] === ASKED) {
+      this.#giveUp(slot);
+      this.#health.discarded(slot);
+      this.#answer(slot, OUTCOME_CANCELLED, 0);
+    }
+    this.#state[slot] = IDLE;
+  }
+
+  /** True when the slot waited for exactly this answer: look at the request again. */
+  done(slot: number, attempt: number): boolean {
+    if (this.#outstanding[slot] === 0 || this.#doneAttempt[slot] === attempt) {
+      this.#counters.staleMessages++;
+      return false;
+    }
+    this.#outstanding[slot] = this.#outstanding[slot]! - 1;
+    this.#doneAttempt[slot] = attempt;
+    if (
+      attempt !== this.#attempt[slot] ||
+      this.#state[slot] === IDLE ||
+      this.#state[slot] === FAILED
+    ) {
+      this.#counters.lateLookups++;
+      return false;
+    }
+    if (this.#state[slot] !== ASKED) return false;
+    // The word was published before the message was sent; without it the lookup actor has given the question up.
+    this.#settleUnseen(slot, this.#answered(slot) ? NONE : OUTCOME_ENGINE_ERROR);
+    return true;
+  }
+
+  /** The lookup actor runs anew: it answers each slot's newest question once, older ones are forgotten. */
+  actorRestarted(): void {
+    for (let slot = 0; slot < this.#outstanding.length; slot++) {
+      if (this.#outstanding[slot] === 0) continue;
+      this.#outstanding[slot] = this.#answered(slot) ? 0 : 1;
+    }
+  }
+
+  expire(visit: (slot: number) => void): void {
+    const now = this.#ports.nowMs();
+    for (let slot = this.#deadlines.takeDue(now); slot !== NONE;) {
+      // An answer that came before anyone looked is still an answer.
+      if (this.#answered(slot)) this.#settleUnseen(slot, NONE);
+      else this.#timeOut(slot);
+      visit(slot);
+      slot = this.#deadlines.takeDue(now);
+    }
+  }
+
+  #ask(slot: number, tokens: number, now: number): void {
+    const { tables, trace, settings } = this.#ports;
+    const at = tables.request(slot);
+    const attempt = (this.#attempt[slot]! + 1) & 0xffff;
+    const generation = this.#record(slot, REQUEST_GENERATION);
+    this.#attempt[slot] = attempt;
+    tables.requests[at + REQUEST_LOOKUP_TOKENS] = tokens;
+    // Publishes the question for a restarted lookup actor's scan; the running one is told by the message.
+    Atomics.store(
+      tables.requests,
+      at + REQUEST_LOOKUP_ASKED_WORD,
+      lookupWord(attempt, 0, LOOKUP_SUBMITTED),
+    );
+    this.#state[slot] = ASKED;
+    this.#outcome[slot] = OUTCOME_NONE;
+    this.#used[slot] = 0;
+    this.#outstanding[slot] = this.#outstanding[slot]! + 1;
+    this.#deadlines.set(slot, now + settings.lookupTimeoutMs);
+    this.#ports.send(ACTOR_LOOKUP, { kind: "lookup", slot, generation, attempt, tokens });
+    trace.record("lookupSubmitted", slot, generation, tokens, attempt);
+  }
+
+  #waitFor(slot: number, wait: NonNullable<SchedulerPorts["waitLookup"]>): number {
+    this.#ports.flushWakes();
+    let leftMs = this.#ports.settings.lookupTimeoutMs;
+    for (;;) {
+      const seen = this.#ports.readLookup(slot);
+      const hit = this.#observe(slot);
+      if (hit !== IN_FLIGHT) return hit;
+      if (leftMs <= 0) return this.#timeOut(slot);
+      leftMs = wait(slot, seen, leftMs);
+    }
+  }
+
+  #observe(slot: number): number {
+    const word = this.#ports.readLookup(slot);
+    if (lookupAttempt(word) === this.#attempt[slot] && lookupState(word) >= LOOKUP_HIT)
+      return this.#settle(slot, lookupState(word));
+    if (this.#ports.nowMs() >= this.#deadlines.timeMs(slot)) return this.#timeOut(slot);
+    return IN_FLIGHT;
+  }
+
+  #answered(slot: number): boolean {
+    const word = this.#ports.readLookup(slot);
+    return lookupAttempt(word) === this.#attempt[slot] && lookupState(word) >= LOOKUP_HIT;
+  }
+
+  /** The LOOKUP_ states of answers are the OUTCOME_ codes. */
+  #settle(slot: number, outcome: number): number {
+    this.#deadlines.delete(slot);
+    if (outcome !== OUTCOME_HIT && outcome !== OUTCOME_MISS) {
+      if (outcome === OUTCOME_IDENTITY_MISMATCH) this.#health.lookupSucceeded();
+      else this.#health.lookupFailed(slot, this.#ports.nowMs());
+      return this.#fail(slot, outcome);
+    }
+    this.#health.lookupSucceeded();
+    const hit = outcome === OUTCOME_HIT ? this.#record(slot, REQUEST_HIT_TOKENS) : 0;
+    this.#state[slot] = ANSWERED;
+    this.#hitTokens[slot] = hit;
+    this.#answeredMs[slot] = this.#ports.nowMs();
+    this.#answer(slot, outcome, hit);
+    return this.#use(slot);
+  }
+
+  /** Settles with the published state, or with `outcome`; the request has yet to look at the answer. */
+  #settleUnseen(slot: number, outcome: number): void {
+    this.#settle(slot, outcome === NONE ? lookupState(this.#ports.readLookup(slot)) : outcome);
+    this.#used[slot] = 0;
+  }
+
+  #use(slot: number): number {
+    this.#used[slot] = 1;
+    return this.#hitTokens[slot]!;
+  }
+
+  #timeOut(slot: number): number {
+    this.#giveUp(slot);
+    this.#counters.lookupTimeouts++;
+    this.#health.lookupFailed(slot, this.#ports.nowMs());
+    const generation = this.#record(slot, REQUEST_GENERATION);
+    this.#ports.trace.record("deadlinePassed", slot, generation, 1, this.#attempt[slot]!);
+    return this.#fail(slot, OUTCOME_TIMEOUT);
+  }
+
+  #giveUp(slot: number): void {
+    this.#deadlines.delete(slot);
+    const generation = this.#record(slot, REQUEST_GENERATION);
+    const attempt = this.#attempt[slot]!;
+    this.#ports.send(ACTOR_LOOKUP, { kind: "discardLookup", slot, generation, attempt });
+  }
+
+  #fail(slot: number, outcome: number): number {
+    this.#state[slot] = FAILED;
+    this.#answer(slot, outcome, 0);
+    return FAILURE_BASE - outcome;
+  }
+
+  #answer(slot: number, outcome: number, hit: number): void {
+    this.#outcome[slot] = outcome;
+    const generation = this.#record(slot, REQUEST_GENERATION);
+    this.#ports.trace.record("lookupAnswered", slot, generation, outcome, hit);
+  }
+
+  #record(slot: number, word: number): number {
+    const { tables } = this.#ports;
+    return tables.requests[tables.request(slot) + word]!;
+  }
+}

@@ -1,0 +1,294 @@
+import {
+  ACTOR_LOOKUP,
+  OUTCOME_ENGINE_DOWN,
+  OUTCOME_ENGINE_ERROR,
+  OUTCOME_HIT,
+  OUTCOME_TIMEOUT,
+} from "../actors/messages.ts";
+import {
+  NONE,
+  REQUEST_BLOCKS,
+  REQUEST_FLAG_NO_REUSE,
+  REQUEST_FLAGS,
+  REQUEST_GENERATION,
+} from "../blocks/layout.ts";
+import { brokenInvariant } from "../errors.ts";
+import { Deadlines } from "./deadlines.ts";
+import { EngineHealth } from "./engine-health.ts";
+import { Hashes } from "./hashes.ts";
+import { FAILURE_BASE } from "./hooks.ts";
+import type {
+  ConnectorMetadata,
+  ConnectorOutput,
+  SchedulerHooks,
+  SchedulerSideMessage,
+} from "./hooks.ts";
+import { Jobs } from "./jobs.ts";
+import { LoadSpecs } from "./load-specs.ts";
+import { Loads } from "./loads.ts";
+import { Lookups } from "./lookups.ts";
+import { createConnectorMetadata } from "./outputs.ts";
+import { createCounters } from "./ports.ts";
+import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
+import { Saves } from "./saves.ts";
+import { RANKS_MAX } from "./settings.ts";
+import { Trackers } from "./trackers.ts";
+
+/** The scheduler side of the store connector: vLLM's MooncakeStoreScheduler, by slot. See hooks.ts for each call. */
+export class SchedulerSide implements SchedulerHooks {
+  readonly counters: ConnectorCounters = createCounters();
+  readonly health: EngineHealth;
+  readonly #ports: SchedulerPorts;
+  readonly #lookups: Lookups;
+  readonly #hashes: Hashes;
+  readonly #trackers: Trackers;
+  readonly #specs: LoadSpecs;
+  readonly #jobs: Jobs;
+  readonly #loads: Loads;
+  readonly #jobDeadlines: Deadlines;
+  readonly #metadata: ConnectorMetadata;
+  readonly #saves: Saves;
+  readonly #live: Uint8Array;
+
+  constructor(ports: SchedulerPorts) {
+    const { requestSlots, jobSlots } = ports.tables.dimensions;
+    if (!(ports.ranks >= 1 && ports.ranks <= RANKS_MAX))
+      brokenInvariant(`ranks must be between 1 and ${RANKS_MAX}`, ports.ranks);
+    this.#ports = ports;
+    this.health = new EngineHealth(ports.trace, ports.log);
+    this.#lookups = new Lookups(ports, this.health, this.counters);
+    this.#hashes = new Hashes(ports, this.counters);
+    this.#trackers = new Trackers(ports.tables, ports.settings);
+    this.#specs = new LoadSpecs(requestSlots);
+    this.#jobs = new Jobs(ports);
+    this.#jobDeadlines = new Deadlines(jobSlots);
+    this.#loads = new Loads(ports, this.#jobs, this.#jobDeadlines, this.counters);
+    this.#saves = new Saves(ports, {
+      jobs: this.#jobs,
+      loads: this.#loads,
+      hashes: this.#hashes,
+      trackers: this.#trackers,
+      deadlines: this.#jobDeadlines,
+      counters: this.counters,
+    });
+    this.#metadata = createConnectorMetadata(jobSlots);
+    this.#live = new Uint8Array(requestSlots);
+  }
+
+  /** After a restart, before any request: jobs of the dead scheduler side keep their blocks until they are reported. */
+  adopt(): void {
+    this.#jobs.adopt();
+  }
+
+  requestAdded(slot: number): void {
+    if (this.#live[slot] === 1) brokenInvariant("request is announced twice", slot);
+    this.#live[slot] = 1;
+    this.#lookups.added(slot);
+    this.#loads.added(slot);
+    this.#trackers.reset(slot);
+    this.#hashes.added(slot);
+  }
+
+  receive(message: SchedulerSideMessage): number {
+    if (message.kind === "actorRestarted") {
+      if (message.actor !== ACTOR_LOOKUP) return NONE;
+      this.#lookups.actorRestarted();
+      this.#hashes.actorRestarted();
+      return NONE;
+    }
+    const { slot, generation } = message;
+    const stale = this.counters.staleMessages;
+    let ended = false;
+    // A slot keeps its generation until nothing of it is in flight: any other generation was released before.
+    if (this.#record(slot, REQUEST_GENERATION) !== generation) this.counters.staleMessages++;
+    else if (message.kind === "hashed") ended = this.#hashes.done(slot, message.blocks);
+    else ended = this.#lookups.done(slot, message.attempt);
+    if (this.counters.staleMessages !== stale) {
+      this.#ports.trace.record("staleMessage", slot, generation, 0, 0);
+      this.#ports.log.debug({ message }, "a late, duplicate or unknown message is dropped");
+    }
+    return ended && this.#live[slot] === 1 ? slot : NONE;
+  }
+
+  hashing(slot: number): boolean {
+    return this.#hashes.pending(slot);
+  }
+  hashTo(slot: number, tokens: number): boolean {
+    return this.#hashes.cover(slot, tokens);
+  }
+
+  matchedTokens(slot: number, computedTokens: number): number {
+    const { tables, settings } = this.#ports;
+    if (!settings.enableLookup) return 0;
+    const flags = this.#record(slot, REQUEST_FLAGS);
+    if (flags === undefined || (flags & REQUEST_FLAG_NO_REUSE) !== 0) return 0;
+    const tokens = this.#trackers.tokens(slot);
+    if (tokens < tables.dimensions.blockSize) return 0;
+    if (this.#loads.failures(slot) > (settings.loadRetriesMax ?? 0))
+      return FAILURE_BASE - this.#lookups.outcome(slot);
+    if (this.#jobs.quarantine.full()) {
+      this.counters.refusedLoads++;
+      return 0;
+    }
+    const hit = this.#lookups.poll(slot, tokens);
+    if (hit < 0) return hit;
+    const need = hit - computedTokens;
+    if (need <= 0 || need < settings.minLoadTokens) return 0;
+    const records = this.#jobs.freeRecords() - this.#specs.open + (this.#specs.has(slot) ? 1 : 0);
+    if (records > 0 && this.#specs.offer(slot, computedTokens, hit)) return need;
+    this.counters.refusedLoads++;
+    return 0;
+  }
+
+  blocksAllocated(slot: number, externalTokens: number): void {
+    this.#lookups.consumed(slot);
+    if (externalTokens === 0) {
+      this.#specs.drop(slot);
+      return;
+    }
+    this.#specs.check(slot, externalTokens);
+    const local = this.#specs.localTokens(slot);
+    const pool = this.#specs.poolTokens(slot);
+    const { tables } = this.#ports;
+    if ((this.#record(slot, REQUEST_BLOCKS) ?? 0) * tables.dimensions.blockSize < pool)
+      brokenInvariant("the request has fewer blocks than the load it took", slot);
+    this.#specs.drop(slot);
+    this.#loads.create(slot, local, pool);
+  }
+
+  scheduled(slot: number, computedTokens: number, tokens: number): void {
+    this.#saves.scheduled(slot, computedTokens, tokens);
+  }
+
+  preempted(slot: number): void {
+    this.#leave(slot);
+  }
+
+  requestFinished(slot: number): void {
+    if (this.#live[slot] === 0) brokenInvariant("request is finished twice", slot);
+    this.#live[slot] = 0;
+    this.#leave(slot);
+  }
+
+  buildMetadata(): ConnectorMetadata {
+    const metadata = this.#metadata;
+    metadata.loadCount = 0;
+    metadata.saveCount = 0;
+    this.#specs.closeStep();
+    this.#saves.announce(metadata);
+    this.#loads.announce(metadata);
+    this.#ports.flushWakes();
+    return metadata;
+  }
+
+  applyOutput(output: ConnectorOutput): void {
+    for (let index = 0; index < output.doneLoadCount; index++) this.#loadDone(output, index);
+    for (let index = 0; index < output.doneSaveCount; index++) {
+      const job = output.doneSaves[index]!;
+      if (!this.#known(job)) {
+        output.doneSaves[index] = NONE;
+        continue;
+      }
+      this.#jobDeadlines.delete(job);
+      this.#saves.ended(job, output.saveOutcomes[index]!);
+      this.#jobs.release(job);
+    }
+  }
+
+  inFlight(slot: number): number {
+    const hashing = this.#hashes.pending(slot) ? 1 : 0;
+    return hashing + this.#lookups.outstanding(slot) + this.#jobs.ofSlot(slot);
+  }
+  quarantinedBlocks(): number {
+    return this.#jobs.quarantine.blocks;
+  }
+  outcome(slot: number): number {
+    return this.#lookups.outcome(slot);
+  }
+  jobSlot(job: number): number {
+    return this.#jobs.slot(job);
+  }
+  liveJobs(): number {
+    return this.#jobs.liveRecords();
+  }
+  /** Lookups that requests wait for. */
+  waitingLookups(): number {
+    return this.#lookups.waiting();
+  }
+  /** The request waits for a load (or will, once the step is closed). */
+  loading(slot: number): boolean {
+    return this.#loads.of(slot) !== NONE;
+  }
+
+  nextDeadlineMs(): number {
+    return Math.min(this.#lookups.nextDeadlineMs(), this.#jobDeadlines.nextMs());
+  }
+
+  expire(visit: (slot: number) => void): void {
+    this.#lookups.expire(visit);
+    const now = this.#ports.nowMs();
+    for (;;) {
+      const job = this.#jobDeadlines.takeDue(now);
+      if (job === NONE) return;
+      const slot = this.#jobs.slot(job);
+      if (this.#jobs.isSave(job)) this.#saves.expired(job);
+      else if (this.#loads.expired(job)) {
+        this.#lookups.loadFailed(slot, OUTCOME_TIMEOUT);
+        visit(slot);
+      }
+    }
+  }
+
+  #loadDone(output: ConnectorOutput, index: number): void {
+    const job = output.doneLoads[index]!;
+    if (!this.#known(job)) {
+      output.doneLoads[index] = NONE;
+      output.badChunks[index] = NONE;
+      return;
+    }
+    this.#jobDeadlines.delete(job);
+    const slot = this.#jobs.slot(job);
+    const bad = output.badChunks[index]!;
+    const outcome = this.#loads.outcome(job, output.loadOutcomes[index]!);
+    // An overdue load that brought everything all the same is a success.
+    const succeeded = bad === NONE && output.loadOutcomes[index] === OUTCOME_HIT;
+    this.#observeEngine(succeeded, outcome);
+    if (slot !== NONE) {
+      output.badChunks[index] = this.#loads.ended(job, slot, outcome, bad, succeeded);
+      output.loadOutcomes[index] = succeeded ? OUTCOME_HIT : outcome;
+      if (!succeeded) this.#lookups.loadFailed(slot, outcome);
+    }
+    this.#jobs.release(job);
+  }
+
+  #observeEngine(succeeded: boolean, outcome: number): void {
+    if (succeeded) this.health.loadSucceeded();
+    else if (
+      outcome === OUTCOME_ENGINE_ERROR ||
+      outcome === OUTCOME_ENGINE_DOWN ||
+      outcome === OUTCOME_TIMEOUT
+    )
+      this.health.loadFailed(this.#ports.nowMs());
+  }
+
+  #known(job: number): boolean {
+    if (this.#jobs.live(job)) return true;
+    this.counters.staleMessages++;
+    this.#ports.trace.record("staleMessage", NONE, NONE, 0, 0);
+    this.#ports.log.debug({ job }, "a report about a job that is not there is dropped");
+    return false;
+  }
+
+  #leave(slot: number): void {
+    this.#specs.drop(slot);
+    this.#loads.leave(slot);
+    this.#jobs.abandonAll(slot);
+    this.#lookups.reset(slot);
+    this.#trackers.reset(slot);
+    this.#saves.leave(slot);
+  }
+
+  #record(slot: number, word: number): number | undefined {
+    return this.#ports.tables.requests[this.#ports.tables.request(slot) + word];
+  }
+}

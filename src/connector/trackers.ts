@@ -1,0 +1,111 @@
+import {
+  REQUEST_FLAG_NO_REUSE,
+  REQUEST_FLAGS,
+  REQUEST_OUTPUT_TOKENS_WORD,
+  REQUEST_PROMPT_TOKENS,
+} from "../blocks/layout.ts";
+import type { Tables } from "../blocks/tables.ts";
+import type { ConnectorSettings } from "./settings.ts";
+
+/**
+ * What of each request is computed and what is handed to saves: vLLM's RequestTracker, by slot.
+ *
+ * Tokens are saved up to `prefillEnd`, the length of all tokens when the request was first scheduled (again, after a
+ * preemption, with the tokens that it had generated), unless save_decode_cache is set. A consumer saves what it decodes, and
+ * that only with save_decode_cache.
+ */
+export class Trackers {
+  readonly #tables: Tables;
+  readonly #blockSize: number;
+  readonly #canSave: boolean;
+  readonly #consumer: boolean;
+  readonly #saveDecode: boolean;
+  readonly #running: Uint8Array;
+  readonly #tokenLength: Int32Array;
+  readonly #savedTokens: Int32Array;
+  readonly #prefillEnd: Int32Array;
+  /** Where the next save starts: behind what earlier saves took, or at the first chunk of one that failed. */
+  readonly #resumeTokens: Int32Array;
+  /** A save that was due had to be left out: try again even if the request decodes by now. */
+  readonly #owed: Uint8Array;
+
+  constructor(tables: Tables, settings: ConnectorSettings) {
+    const slots = tables.dimensions.requestSlots;
+    this.#tables = tables;
+    this.#blockSize = tables.dimensions.blockSize;
+    this.#consumer = settings.role === "kv_consumer";
+    this.#saveDecode = settings.saveDecodeCache;
+    this.#canSave = settings.canSave;
+    this.#running = new Uint8Array(slots);
+    this.#tokenLength = new Int32Array(slots);
+    this.#savedTokens = new Int32Array(slots);
+    this.#prefillEnd = new Int32Array(slots);
+    this.#resumeTokens = new Int32Array(slots);
+    this.#owed = new Uint8Array(slots);
+  }
+
+  reset(slot: number): void {
+    this.#running[slot] = 0;
+    this.#owed[slot] = 0;
+  }
+
+  /** All tokens of the request: prompt and what is generated so far. */
+  tokens(slot: number): number {
+    const at = this.#tables.request(slot);
+    return (
+      this.#tables.requests[at + REQUEST_PROMPT_TOKENS]! +
+      this.#tables.requests[at + REQUEST_OUTPUT_TOKENS_WORD]!
+    );
+  }
+
+  /**
+   * The step computes [computed, computed + count). Returns up to where the request's blocks are to be saved after it, in
+   * tokens (whole blocks), or 0 for nothing new. `loading`: a load of the request is in this step; the two never mix.
+   */
+  scheduled(slot: number, computed: number, count: number, loading: boolean): number {
+    const all = this.tokens(slot);
+    let skip = loading;
+    if (this.#running[slot] === 0) {
+      this.#running[slot] = 1;
+      this.#savedTokens[slot] = 0;
+      this.#resumeTokens[slot] = 0;
+      this.#prefillEnd[slot] = all;
+      this.#tokenLength[slot] = computed + count;
+      skip ||= this.#consumer;
+    } else {
+      const decoding = computed >= this.#prefillEnd[slot]!;
+      if (!decoding || this.#saveDecode) this.#tokenLength[slot] = Math.min(computed + count, all);
+      else if (this.#owed[slot] === 0) return 0;
+      skip ||= this.#consumer && !decoding;
+    }
+    return skip || !this.#canSave ? 0 : this.#due(slot);
+  }
+
+  savedTokens(slot: number): number {
+    return this.#savedTokens[slot]!;
+  }
+  /** First token of the next save. */
+  saveStart(slot: number): number {
+    return Math.min(this.#resumeTokens[slot]!, this.#savedTokens[slot]!);
+  }
+
+  saved(slot: number, tokens: number): void {
+    this.#savedTokens[slot] = tokens;
+    this.#resumeTokens[slot] = tokens;
+    this.#owed[slot] = 0;
+  }
+  postponed(slot: number): void {
+    this.#owed[slot] = 1;
+  }
+  /** A save from `fromToken` on did not put everything: the next one starts there again. */
+  saveFailed(slot: number, fromToken: number): void {
+    this.#resumeTokens[slot] = Math.min(this.#resumeTokens[slot]!, fromToken);
+  }
+
+  #due(slot: number): number {
+    const flags = this.#tables.requests[this.#tables.request(slot) + REQUEST_FLAGS]!;
+    if ((flags & REQUEST_FLAG_NO_REUSE) !== 0) return 0;
+    const whole = this.#tokenLength[slot]! - (this.#tokenLength[slot]! % this.#blockSize);
+    return whole >= this.#savedTokens[slot]! + this.#blockSize ? whole : 0;
+  }
+}

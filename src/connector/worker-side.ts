@@ -1,0 +1,165 @@
+import {
+  ACTOR_LOADER,
+  ACTOR_SAVER,
+  OUTCOME_CANCELLED,
+  OUTCOME_TIMEOUT,
+} from "../actors/messages.ts";
+import type { LoadDone, SaveDone } from "../actors/messages.ts";
+import {
+  JOB_KIND,
+  JOB_KIND_SAVE,
+  JOB_LIVE_WORD,
+  JOB_RANKS,
+  JOB_STATE_DONE,
+  JOB_STATE_NEW,
+  JOB_STATE_WORD,
+  NONE,
+  stateOf,
+} from "../blocks/layout.ts";
+import { Deadlines } from "./deadlines.ts";
+import type { ConnectorMetadata, ConnectorOutput } from "./hooks.ts";
+import {
+  addDoneLoad,
+  addDoneSave,
+  clearConnectorOutput,
+  createConnectorOutput,
+} from "./outputs.ts";
+import type { SidePorts } from "./ports.ts";
+
+/**
+ * The worker side of one rank: hands jobs to loader and saver and collects their reports. A job is reported only when its
+ * actor has acknowledged it, also after a cancel: until then an engine may touch its blocks.
+ */
+export class WorkerSide {
+  /** Reports that no job of this side waited for. */
+  staleMessages = 0;
+  readonly #ports: SidePorts;
+  readonly #worker: number;
+  readonly #started: Uint8Array;
+  readonly #overdue: Uint8Array;
+  readonly #loadDeadlines: Deadlines;
+  readonly #done: ConnectorOutput;
+  /** Jobs taken over as done after a restart: reported with the first collection if no message has come until then. */
+  #adopted: number[] = [];
+
+  constructor(ports: SidePorts, worker: number) {
+    const { jobSlots } = ports.tables.dimensions;
+    this.#ports = ports;
+    this.#worker = worker;
+    this.#started = new Uint8Array(jobSlots);
+    this.#overdue = new Uint8Array(jobSlots);
+    this.#loadDeadlines = new Deadlines(jobSlots);
+    this.#done = createConnectorOutput(jobSlots);
+  }
+
+  /** Jobs whose report is still to come or to be collected. */
+  inFlight(): number {
+    let jobs = this.#done.doneLoadCount + this.#done.doneSaveCount;
+    for (const started of this.#started) jobs += started;
+    return jobs;
+  }
+
+  /** start_load_kv: call before the step's model run when `hasSyncLoads`, otherwise at any time of the step. */
+  startLoads(metadata: ConnectorMetadata): void {
+    const deadline = this.#ports.nowMs() + this.#ports.settings.loadTimeoutMs;
+    for (let index = 0; index < metadata.loadCount; index++) {
+      const job = metadata.loads[index]!;
+      this.#started[job] = 1;
+      this.#overdue[job] = 0;
+      this.#loadDeadlines.set(job, deadline);
+      this.#ports.send(ACTOR_LOADER, { kind: "load", job, worker: this.#worker });
+    }
+  }
+
+  /** wait_for_save: starts saves and does not wait. Call when the step that computed the blocks is over. */
+  startSaves(metadata: ConnectorMetadata): void {
+    for (let index = 0; index < metadata.saveCount; index++) {
+      const job = metadata.saves[index]!;
+      this.#started[job] = 1;
+      this.#overdue[job] = 0;
+      this.#ports.send(ACTOR_SAVER, { kind: "save", job, worker: this.#worker });
+    }
+  }
+
+  /** False (counted, logged) for a report that is late, a duplicate, or of another worker side. */
+  receive(message: LoadDone | SaveDone): boolean {
+    const { job } = message;
+    if (message.worker !== this.#worker || this.#started[job] !== 1) {
+      this.staleMessages++;
+      this.#ports.trace.record("staleMessage", NONE, NONE, 0, 0);
+      this.#ports.log.debug({ message }, "a report that nobody waits for is dropped");
+      return false;
+    }
+    this.#started[job] = 0;
+    if (message.kind === "saveDone") {
+      addDoneSave(this.#done, job, message.outcome);
+      return true;
+    }
+    this.#loadDeadlines.delete(job);
+    // A load that was cancelled because it was overdue ended by its deadline.
+    const cancelled = message.outcome === OUTCOME_CANCELLED && this.#overdue[job] === 1;
+    addDoneLoad(this.#done, job, cancelled ? OUTCOME_TIMEOUT : message.outcome, message.badChunk);
+    return true;
+  }
+
+  /** get_finished: appends what was reported since the last call to `output`. */
+  collect(output: ConnectorOutput): void {
+    for (const job of this.#adopted) this.#reportAdopted(job);
+    this.#adopted = [];
+    for (let index = 0; index < this.#done.doneLoadCount; index++)
+      addDoneLoad(
+        output,
+        this.#done.doneLoads[index]!,
+        this.#done.loadOutcomes[index]!,
+        this.#done.badChunks[index]!,
+      );
+    for (let index = 0; index < this.#done.doneSaveCount; index++)
+      addDoneSave(output, this.#done.doneSaves[index]!, this.#done.saveOutcomes[index]!);
+    clearConnectorOutput(this.#done);
+  }
+
+  nextDeadlineMs(): number {
+    return this.#loadDeadlines.nextMs();
+  }
+  /** Cancels overdue loads, once each; their reports still come. Needed only where no scheduler side shares the loader. */
+  expire(): void {
+    const now = this.#ports.nowMs();
+    for (;;) {
+      const job = this.#loadDeadlines.takeDue(now);
+      if (job === NONE) return;
+      this.#overdue[job] = 1;
+      this.#ports.send(ACTOR_LOADER, { kind: "cancelLoad", job });
+    }
+  }
+
+  /**
+   * After a restart, before the first message: waits for the reports of all live jobs. A job that its actor never took is
+   * announced again; one that its actor has finished is reported as cancelled, because its message may have died with us.
+   */
+  adopt(): void {
+    const { tables } = this.#ports;
+    for (let job = 0; job < this.#started.length; job++) {
+      const at = tables.job(job);
+      if (Atomics.load(tables.jobs, at + JOB_LIVE_WORD) === 0) continue;
+      if ((tables.jobs[at + JOB_RANKS]! & (1 << this.#worker)) === 0) continue;
+      this.#started[job] = 1;
+      this.#overdue[job] = 0;
+      // Pairs with the loader's and saver's stores: what they had not taken, they have to be told again.
+      const state = stateOf(Atomics.load(tables.jobs, at + JOB_STATE_WORD));
+      const save = tables.jobs[at + JOB_KIND] === JOB_KIND_SAVE;
+      if (state === JOB_STATE_DONE) this.#adopted.push(job);
+      if (state !== JOB_STATE_NEW) continue;
+      if (save) this.#ports.send(ACTOR_SAVER, { kind: "save", job, worker: this.#worker });
+      else this.#ports.send(ACTOR_LOADER, { kind: "load", job, worker: this.#worker });
+    }
+  }
+
+  #reportAdopted(job: number): void {
+    if (this.#started[job] !== 1) return;
+    this.#started[job] = 0;
+    const { tables } = this.#ports;
+    if (tables.jobs[tables.job(job) + JOB_KIND] === JOB_KIND_SAVE)
+      addDoneSave(this.#done, job, OUTCOME_CANCELLED);
+    else addDoneLoad(this.#done, job, OUTCOME_CANCELLED, NONE);
+  }
+}
