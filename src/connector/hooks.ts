@@ -57,10 +57,10 @@ export interface SchedulerHooks {
   /** Announces a request whose record and rows are filled: starts hashing. Call once, before anything else. */
   requestAdded(slot: number): void;
   /**
-   * Takes a message; returns the slot whose wait ended by it (look at the request again), or NONE. Late, duplicate and
-   * unknown messages are counted, logged and dropped.
+   * Takes a message. True: it was expected, and the wait of a request that is parked for it is over. False: late, duplicate
+   * or unknown (counted, logged, dropped). Either way it may have been the last that held its slot: see `inFlight`.
    */
-  receive(message: SchedulerSideMessage): number;
+  receive(message: SchedulerSideMessage): boolean;
   /** The lookup actor still hashes the prompt. */
   hashing(slot: number): boolean;
   /**

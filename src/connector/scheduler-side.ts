@@ -89,12 +89,12 @@ export class SchedulerSide implements SchedulerHooks {
     this.#hashes.added(slot);
   }
 
-  receive(message: SchedulerSideMessage): number {
+  receive(message: SchedulerSideMessage): boolean {
     if (message.kind === "actorRestarted") {
-      if (message.actor !== ACTOR_LOOKUP) return NONE;
+      if (message.actor !== ACTOR_LOOKUP) return true;
       this.#lookups.actorRestarted();
       this.#hashes.actorRestarted();
-      return NONE;
+      return true;
     }
     const { slot, generation } = message;
     const stale = this.counters.staleMessages;
@@ -107,7 +107,7 @@ export class SchedulerSide implements SchedulerHooks {
       this.#ports.trace.record("staleMessage", slot, generation, 0, 0);
       this.#ports.log.debug({ message }, "a late, duplicate or unknown message is dropped");
     }
-    return ended && this.#live[slot] === 1 ? slot : NONE;
+    return ended;
   }
 
   hashing(slot: number): boolean {

@@ -1,0 +1,59 @@
+import type { ActorRestarted, Hashed, LoadDone, LookupDone, SaveDone } from "../actors/messages.ts";
+import type { ConnectorMetadata, ConnectorOutput } from "./hooks.ts";
+import { OutputAggregator } from "./output-aggregator.ts";
+import { clearConnectorOutput, createConnectorOutput } from "./outputs.ts";
+import type { SchedulerPorts } from "./ports.ts";
+import { SchedulerSide } from "./scheduler-side.ts";
+import { WorkerSide } from "./worker-side.ts";
+
+export type ConnectorMessage = Hashed | LookupDone | LoadDone | SaveDone | ActorRestarted;
+
+/** The scheduler side and all worker sides of a process on one thread: what the scheduler actor and `Connector` drive. */
+export class ConnectorSides {
+  readonly hooks: SchedulerSide;
+  readonly workers: readonly WorkerSide[];
+  readonly aggregator: OutputAggregator;
+  readonly #ofRank: ConnectorOutput;
+  readonly #merged: ConnectorOutput;
+
+  constructor(ports: SchedulerPorts) {
+    const { jobSlots } = ports.tables.dimensions;
+    this.hooks = new SchedulerSide(ports);
+    this.workers = Array.from({ length: ports.ranks }, (_, rank) => new WorkerSide(ports, rank));
+    this.aggregator = new OutputAggregator(ports.tables);
+    this.#ofRank = createConnectorOutput(jobSlots);
+    this.#merged = createConnectorOutput(jobSlots);
+  }
+
+  /** After a restart, before the first message: see SchedulerSide.adopt and WorkerSide.adopt. */
+  adopt(): void {
+    this.hooks.adopt();
+    for (const worker of this.workers) worker.adopt();
+  }
+
+  /** True: it was expected. False: late, duplicate or unknown; counted and logged. */
+  receive(message: ConnectorMessage): boolean {
+    if (message.kind !== "loadDone" && message.kind !== "saveDone")
+      return this.hooks.receive(message);
+    const worker = this.workers[message.worker];
+    return worker === undefined ? false : worker.receive(message);
+  }
+
+  startLoads(metadata: ConnectorMetadata): void {
+    for (const worker of this.workers) worker.startLoads(metadata);
+  }
+  startSaves(metadata: ConnectorMetadata): void {
+    for (const worker of this.workers) worker.startSaves(metadata);
+  }
+
+  /** Valid until the next call. */
+  collect(): ConnectorOutput {
+    clearConnectorOutput(this.#merged);
+    for (const [rank, worker] of this.workers.entries()) {
+      clearConnectorOutput(this.#ofRank);
+      worker.collect(this.#ofRank);
+      this.aggregator.add(rank, this.#ofRank, this.#merged);
+    }
+    return this.#merged;
+  }
+}
