@@ -1,0 +1,34 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from "commander";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { MooncakeKvError } from "../errors.ts";
+import { packageRoot } from "../worker-entry.ts";
+import { addServeCommand } from "./serve.ts";
+
+/** Exit codes: 0 done, 1 a failure that the text explains, 2 the command line itself is wrong. */
+const EXIT_FAILURE = 1;
+const EXIT_USAGE = 2;
+
+async function main(): Promise<void> {
+  const manifest: unknown = JSON.parse(readFileSync(join(packageRoot(), "package.json"), "utf8"));
+  const version = (manifest as { version: string }).version;
+  const program = new Command("mooncake-kv")
+    .description("Shared KV-cache pool for TypeScript serving loops")
+    .version(version)
+    .exitOverride();
+  addServeCommand(program);
+  await program.parseAsync(process.argv);
+}
+
+main().catch((error: unknown) => {
+  if (error instanceof CommanderError) {
+    process.exitCode = error.exitCode === 0 ? 0 : EXIT_USAGE;
+  } else if (error instanceof MooncakeKvError) {
+    process.stderr.write(`mooncake-kv: ${error.message}\n`);
+    process.exitCode = EXIT_FAILURE;
+  } else {
+    process.stderr.write(`mooncake-kv: ${error instanceof Error ? error.stack : String(error)}\n`);
+    process.exitCode = EXIT_FAILURE;
+  }
+});

@@ -1,0 +1,106 @@
+import type { Command } from "commander";
+import { destination, pino } from "pino";
+import { readEnvironment } from "../config/environment.ts";
+import { parseTransferConfig } from "../config/transfer-config.ts";
+import { formatWarning } from "../config/warnings.ts";
+import { loadNative } from "../native/load.ts";
+import { Application } from "../serving/application.ts";
+import { prepareModel } from "../serving/model/prepare-model.ts";
+import { defaultBlockCount } from "./block-count.ts";
+import { defaultCacheFolder, sizeBytes, wholeNumber } from "./options.ts";
+import { ProgressLine } from "./progress-line.ts";
+
+interface ServeFlags {
+  readonly model: string;
+  readonly host: string;
+  readonly port: number;
+  readonly kvTransferConfig?: string;
+  readonly kvMemory: number;
+  readonly contextTokensMax?: number;
+  readonly blockSize: number;
+  readonly sequencesMax: number;
+  readonly tokensPerStepMax: number;
+  readonly requestSlots: number;
+  readonly modelThreads: number;
+  readonly pool: boolean;
+  readonly trace?: string;
+  readonly debugRoutes?: boolean;
+  readonly cache?: string;
+  readonly logLevel: string;
+}
+
+export function addServeCommand(program: Command): void {
+  program
+    .command("serve")
+    .description("serve a language model over an OpenAI-compatible HTTP interface, with a shared KV-cache pool")
+    .option("--model <name>", "tiny (generated, no download), smollm2, or the path of a Llama-family GGUF file", "tiny")
+    .option("--host <address>", "address to listen on", "127.0.0.1")
+    .option("--port <number>", "port to listen on, 0 for any free one", wholeNumber("--port", 0, 65_535), 8000)
+    .option("--kv-transfer-config <json>", "vLLM's KV-transfer configuration, as it is")
+    .option("--kv-memory <size>", "memory for KV blocks", sizeBytes("--kv-memory"), 512 * 1024 * 1024)
+    .option("--context-tokens-max <number>", "shorter context than the model's", wholeNumber("--context-tokens-max", 16, 1 << 20))
+    .option("--block-size <tokens>", "tokens a block", wholeNumber("--block-size", 1, 1024), 16)
+    .option("--sequences-max <number>", "requests that run at a time", wholeNumber("--sequences-max", 1, 1024), 16)
+    .option("--tokens-per-step-max <number>", "tokens computed in one step", wholeNumber("--tokens-per-step-max", 1, 65_536), 512)
+    .option("--request-slots <number>", "requests waiting or running", wholeNumber("--request-slots", 1, 65_536), 1024)
+    .option("--model-threads <number>", "threads of one model run", wholeNumber("--model-threads", 1, 256), 1)
+    .option("--no-pool", "local prefix cache only")
+    .option("--trace <file>", "write a Chrome trace (Perfetto opens it) until the server stops")
+    .option("--debug-routes", "add POST /debug/drop_local_cache")
+    .option("--cache <folder>", "where downloaded and converted models are kept")
+    .option("--log-level <level>", "trace, debug, info, warn, error or silent", "info")
+    .action(serve);
+}
+
+async function serve(flags: ServeFlags): Promise<void> {
+  const environment = readEnvironment(process.env);
+  const { config: connector, warnings } = parseTransferConfig(flags.kvTransferConfig, environment);
+  const log = pino({ name: "mooncake-kv", level: flags.logLevel }, destination({ fd: 2, sync: true }));
+  for (const warning of warnings) log.warn({ field: warning.field, value: warning.value }, formatWarning(warning));
+  const native = loadNative();
+  const progress = new ProgressLine(process.stderr);
+  const model = await prepareModel(flags.model, {
+    cacheFolder: flags.cache ?? defaultCacheFolder(process.env),
+    blockSize: flags.blockSize,
+    ...(flags.contextTokensMax === undefined ? {} : { contextTokensMax: flags.contextTokensMax }),
+    onProgress: ({ text, fraction }) => progress.show(text, fraction),
+  });
+  progress.show(`starting ${model.modelName}`);
+  const application = await Application.start({
+    native,
+    model,
+    connector,
+    hashSeed: environment.hashSeed,
+    blockCount: defaultBlockCount(model, flags.kvMemory),
+    requestSlots: flags.requestSlots,
+    sequencesMax: flags.sequencesMax,
+    tokensPerStepMax: flags.tokensPerStepMax,
+    modelThreads: flags.modelThreads,
+    pool: flags.pool,
+    logLevel: flags.logLevel,
+    log,
+    http: { host: flags.host, port: flags.port, debugRoutes: flags.debugRoutes === true },
+    traceFile: flags.trace ?? null,
+    random: Math.random,
+    wallClockMs: Date.now,
+  });
+  progress.clear();
+  // The one line on standard output: scripts wait for it and read the address.
+  process.stdout.write(`mooncake-kv serves ${model.modelName} on ${application.server?.url ?? ""}\n`);
+  stopOnSignal(application, log);
+}
+
+function stopOnSignal(application: Application, log: { info(text: string): void }): void {
+  const stop = (signal: NodeJS.Signals): void => {
+    log.info(`${signal}: draining and stopping`);
+    application.stop().then(
+      (inFlight) => process.exit(inFlight === 0 ? 0 : 1),
+      (error: unknown) => {
+        process.stderr.write(`mooncake-kv: ${String(error)}\n`);
+        process.exit(1);
+      },
+    );
+  };
+  process.once("SIGINT", stop);
+  process.once("SIGTERM", stop);
+}

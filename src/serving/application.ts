@@ -1,0 +1,135 @@
+import { ACTOR_FRONT_END } from "../actors/messages.ts";
+import type { Runtime } from "../actors/runtime/runtime.ts";
+import type { Log } from "../actors/step.ts";
+import { RequestSlots } from "../blocks/request-slots.ts";
+import type { NativeBinding } from "../native/binding.ts";
+import { CounterBlock, COUNTERS, GAUGES } from "../trace/counters.ts";
+import { Metrics } from "../trace/metrics.ts";
+import { FrontEnd } from "./front-end.ts";
+import type { PreparedModel } from "./model/prepared-model.ts";
+import { loadTokenizer, type ModelTokenizer } from "./model/tokenizer.ts";
+import { OpenAiServer } from "./server.ts";
+import { type ServingRuntimeOptions, startServingRuntime } from "./serving-runtime.ts";
+import { ServingTrace } from "./serving-trace.ts";
+
+export interface ApplicationOptions extends Omit<ServingRuntimeOptions, "endTokenIds" | "trace"> {
+  /** null: no HTTP server, only the front end (benchmarks). */
+  readonly http: { readonly host: string; readonly port: number; readonly debugRoutes: boolean } | null;
+  /** Chrome trace file, or null for no tracing. */
+  readonly traceFile: string | null;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly wallClockMs: () => number;
+}
+
+/** A whole serving process: runtime, front end, HTTP server, trace and metrics, started and stopped in order. */
+export class Application {
+  readonly runtime: Runtime;
+  readonly frontEnd: FrontEnd;
+  readonly tokenizer: ModelTokenizer;
+  readonly server: OpenAiServer | null;
+  readonly #trace: ServingTrace | null;
+  readonly #shutdownTimeoutMs: number;
+  #stopped: Promise<number> | undefined;
+
+  private constructor(parts: {
+    runtime: Runtime;
+    frontEnd: FrontEnd;
+    tokenizer: ModelTokenizer;
+    server: OpenAiServer | null;
+    trace: ServingTrace | null;
+    shutdownTimeoutMs: number;
+  }) {
+    this.runtime = parts.runtime;
+    this.frontEnd = parts.frontEnd;
+    this.tokenizer = parts.tokenizer;
+    this.server = parts.server;
+    this.#trace = parts.trace;
+    this.#shutdownTimeoutMs = parts.shutdownTimeoutMs;
+  }
+
+  /** Ready to answer when the promise resolves. On failure nothing stays behind. */
+  static async start(options: ApplicationOptions): Promise<Application> {
+    const { model, native, log } = options;
+    const tokenizer = await loadTokenizer(model);
+    const runtime = await startServingRuntime({
+      ...options,
+      endTokenIds: tokenizer.endTokenIds,
+      trace: options.traceFile !== null,
+    });
+    const frontEnd = startFrontEnd(runtime, log);
+    const trace =
+      options.traceFile === null ? null : new ServingTrace(runtime.plan, options.traceFile, frontEnd.requestId, log);
+    const application = (server: OpenAiServer | null): Application =>
+      new Application({ runtime, frontEnd, tokenizer, server, trace, shutdownTimeoutMs: options.connector.shutdownTimeoutMs });
+    if (options.http === null) return application(null);
+    try {
+      const server = await OpenAiServer.start({
+        ...options.http,
+        frontEnd,
+        model: { modelName: model.modelName, tokenizer, contextTokensMax: model.contextTokensMax },
+        random: options.random,
+        wallClockMs: options.wallClockMs,
+        healthy: () => runtime.healthy(),
+        metrics: startMetrics(runtime, native, model),
+        log,
+      });
+      return application(server);
+    } catch (error) {
+      await application(null).stop();
+      throw error;
+    }
+  }
+
+  /** Refuses new requests, drains, stops actors and engine. Returns how many engine batches could not be waited for. */
+  stop(): Promise<number> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #stop(): Promise<number> {
+    if (this.server === null) this.frontEnd.beginShutdown();
+    else await this.server.close(this.#shutdownTimeoutMs);
+    const inFlight = await this.runtime.stop();
+    this.frontEnd.close();
+    this.runtime.native.wakeClose(this.runtime.plan.wakeIds[ACTOR_FRONT_END]!);
+    await this.#trace?.close();
+    return inFlight;
+  }
+}
+
+function startFrontEnd(runtime: Runtime, log: Log): FrontEnd {
+  const { ends, plan, native } = runtime;
+  const frontEnd = new FrontEnd({
+    tables: ends.tables,
+    slots: new RequestSlots(ends.tables),
+    mailbox: ends.mailboxes[ACTOR_FRONT_END]!,
+    outboxes: ends.outboxes,
+    nowMs: ends.nowMs,
+    deaths: ends.deaths,
+    counters: new CounterBlock(plan.counters, ACTOR_FRONT_END),
+    log,
+  });
+  runtime.supervisor.on("restarted", (actor) => frontEnd.actorRestarted(actor));
+  native.wakeOpen(plan.wakeIds[ACTOR_FRONT_END]!, frontEnd.wake, true);
+  frontEnd.start();
+  return frontEnd;
+}
+
+function startMetrics(runtime: Runtime, native: NativeBinding, model: PreparedModel): Metrics {
+  const metrics = new Metrics();
+  const counters = new CounterBlock(runtime.plan.counters, ACTOR_FRONT_END);
+  metrics.addSource({
+    modelName: model.modelName,
+    engine: "0",
+    counters: runtime.plan.counters,
+    refresh: () => {
+      const pool = native.engineStatistics(runtime.engineId);
+      counters.set(GAUGES.poolBytes, pool.bytesUsed);
+      counters.set(GAUGES.poolCapacityBytes, pool.bytesMax);
+      counters.set(GAUGES.poolKeys, pool.keys);
+      counters.set(COUNTERS.poolEvictions, pool.evictions);
+    },
+  });
+  return metrics;
+}
