@@ -24,6 +24,7 @@ export interface ApplicationOptions extends Omit<ServingRuntimeOptions, "endToke
 
 /** A whole serving process: runtime, front end, HTTP server, trace and metrics, started and stopped in order. */
 export class Application {
+  readonly modelName: string;
   readonly runtime: Runtime;
   readonly frontEnd: FrontEnd;
   readonly tokenizer: ModelTokenizer;
@@ -33,6 +34,7 @@ export class Application {
   #stopped: Promise<number> | undefined;
 
   private constructor(parts: {
+    modelName: string;
     runtime: Runtime;
     frontEnd: FrontEnd;
     tokenizer: ModelTokenizer;
@@ -40,6 +42,7 @@ export class Application {
     trace: ServingTrace | null;
     shutdownTimeoutMs: number;
   }) {
+    this.modelName = parts.modelName;
     this.runtime = parts.runtime;
     this.frontEnd = parts.frontEnd;
     this.tokenizer = parts.tokenizer;
@@ -61,7 +64,7 @@ export class Application {
     const trace =
       options.traceFile === null ? null : new ServingTrace(runtime.plan, options.traceFile, frontEnd.requestId, log);
     const application = (server: OpenAiServer | null): Application =>
-      new Application({ runtime, frontEnd, tokenizer, server, trace, shutdownTimeoutMs: options.connector.shutdownTimeoutMs });
+      new Application({ modelName: model.modelName, runtime, frontEnd, tokenizer, server, trace, shutdownTimeoutMs: options.connector.shutdownTimeoutMs });
     if (options.http === null) return application(null);
     try {
       const server = await OpenAiServer.start({
