@@ -46,7 +46,8 @@ const common = {
 };
 
 const PROMPT = "must be a text, a list of token ids, or a list with one such prompt";
-const tokenIds = z.array(z.int().min(0));
+const TOKEN_ID = "must be a token id: a whole number from 0";
+const tokenIds = z.array(z.int({ error: TOKEN_ID }).min(0, TOKEN_ID));
 
 export const completionSchema = z.strictObject({
   ...common,
@@ -95,12 +96,21 @@ export function parseBody<Schema extends z.ZodType>(
     const param = [...issue.path, issue.keys[0] ?? ""].map(String).join(".");
     throw badParameter(param, "is no parameter of this API. Leave it out.", "unknown_parameter");
   }
-  const missing = issue.code === "invalid_type" && issue.input === undefined;
+  const missing = valueAt(body, issue.path) === undefined;
   throw badParameter(
     parameterPath(issue.path),
-    `${issue.message}.`,
+    missing ? `is missing; it ${issue.message}.` : `${issue.message}.`,
     missing ? "missing_parameter" : "invalid_value",
   );
+}
+
+function valueAt(body: unknown, path: readonly PropertyKey[]): unknown {
+  let value = body;
+  for (const part of path) {
+    if (typeof value !== "object" || value === null) return undefined;
+    value = (value as Record<PropertyKey, unknown>)[part];
+  }
+  return value;
 }
 
 /** messages.0.role is written messages[0].role. */
