@@ -83,7 +83,8 @@ export class Loads {
     }
     this.#deadlines.delete(job);
     this.#jobs.abandon(job);
-    this.#ports.send(ACTOR_LOADER, { kind: "cancelLoad", job });
+    // One cancel for each job: the loader's mailbox is sized by it.
+    if (this.#overdue[job] === 0) this.#ports.send(ACTOR_LOADER, { kind: "cancelLoad", job });
   }
 
   /** A load's deadline has passed: cancelled first; without an acknowledgement for as long again, left to itself. */

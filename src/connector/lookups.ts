@@ -25,6 +25,7 @@ import { Deadlines } from "./deadlines.ts";
 import type { EngineHealth } from "./engine-health.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "./hooks.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
+import { LOOKUPS_PER_REQUEST_MAX } from "./settings.ts";
 
 const IDLE = 0;
 const ASKED = 1;
@@ -103,6 +104,9 @@ export class Lookups {
       if (this.#used[slot] === 0 || now - this.#answeredMs[slot]! < this.#lifetimeMs)
         return this.#use(slot);
     }
+    // A lookup actor that leaves that many questions of one request open does not answer; the mailboxes hold no more.
+    if (this.#outstanding[slot]! >= LOOKUPS_PER_REQUEST_MAX)
+      return this.#fail(slot, OUTCOME_TIMEOUT);
     if (!this.#health.admits(slot, now)) {
       this.#counters.engineDownAnswers++;
       return this.#fail(slot, OUTCOME_ENGINE_DOWN);

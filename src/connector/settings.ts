@@ -35,3 +35,5 @@ export const PROBE_BACK_OFF_MIN_MS = 100;
 export const PROBE_BACK_OFF_MAX_MS = 10_000;
 /** Ranks whose worker sides report a job: one bit each in JOB_RANKS. */
 export const RANKS_MAX = 31;
+/** Lookups of one request that may be unanswered at a time (given up ones included): mailboxes are sized by it. */
+export const LOOKUPS_PER_REQUEST_MAX = 3;
