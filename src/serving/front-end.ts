@@ -223,17 +223,11 @@ export class FrontEnd {
     if (!("slot" in message)) return false;
     const live = this.#live[message.slot];
     if (live === undefined || live.generation !== message.generation) return false;
-    switch (message.kind) {
-      case "tokenGenerated":
-        return this.#delivery.generated(live, message);
-      case "requestFinished":
-        return this.#delivery.finished(live, message);
-      case "slotReleased":
-        this.#slotReleased(live);
-        return true;
-      default:
-        return false;
-    }
+    if (message.kind === "tokenGenerated") return this.#delivery.generated(live, message);
+    if (message.kind === "requestFinished") return this.#delivery.finished(live, message);
+    if (message.kind !== "slotReleased") return false;
+    this.#slotReleased(live);
+    return true;
   }
 
   #slotReleased(live: LiveRequest): void {

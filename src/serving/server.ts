@@ -2,7 +2,7 @@ import type { FastifyInstance } from "fastify";
 import type { AddressInfo } from "node:net";
 import type { Log } from "../actors/step.ts";
 import { MooncakeKvError } from "../errors.ts";
-import { ApiError, toApiError } from "./http/errors.ts";
+import { ApiError, shuttingDown, toApiError } from "./http/errors.ts";
 import { addRoutes, type RoutePorts } from "./http/routes.ts";
 import { importOptional } from "./model/optional-packages.ts";
 
@@ -119,13 +119,7 @@ function prepare(
 ): void {
   server.addHook("onRequest", async (request, reply) => {
     if (request.method !== "POST") return;
-    if (state.closing) {
-      throw new ApiError(
-        503,
-        "The server is shutting down. Send the request to another instance.",
-        "shutting_down",
-      );
-    }
+    if (state.closing) throw shuttingDown();
     state.answering++;
     reply.raw.once("close", () => {
       state.answering--;

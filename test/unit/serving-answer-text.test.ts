@@ -16,10 +16,12 @@ const bytesOf = (text: string): number[] => [...new TextEncoder().encode(text)];
 /** All ways to cut a text into pieces. */
 function* cuts(text: string): Generator<string[]> {
   for (let mask = 0; mask < 2 ** (text.length - 1); mask++) {
-    const pieces = [""];
-    for (let at = 0; at < text.length; at++) {
-      pieces[pieces.length - 1] += text[at];
-      if ((mask >> at) & 1) pieces.push("");
+    const pieces: string[] = [];
+    let start = 0;
+    for (let end = 1; end <= text.length; end++) {
+      if (end < text.length && ((mask >> (end - 1)) & 1) === 0) continue;
+      pieces.push(text.slice(start, end));
+      start = end;
     }
     yield pieces;
   }

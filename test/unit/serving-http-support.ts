@@ -18,8 +18,12 @@ export interface ServedWorld {
   readonly world: World;
   readonly server: OpenAiServer;
   readonly client: OpenAI;
-  post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
-  get(path: string): Promise<Response>;
+  readonly post: (
+    path: string,
+    body: unknown,
+    headers?: Record<string, string>,
+  ) => Promise<Response>;
+  readonly get: (path: string) => Promise<Response>;
 }
 
 /** The HTTP server on a free port over a front end with a scheduler double that answers every prompt with `text`. */

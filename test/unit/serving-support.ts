@@ -186,7 +186,7 @@ export class SchedulerDouble {
         this.send({ kind: "localCacheDropped", ticket: message.ticket, blocks: 7 });
       }
     }
-    if (!this.hold) for (const request of [...this.running]) this.#step(request);
+    if (!this.hold) for (const request of this.running.slice()) this.#step(request);
     if (!this.hold && this.running.length > 0) setImmediate(this.wake);
     else if (!this.#mailbox.arm()) setImmediate(this.wake);
   };

@@ -44,42 +44,29 @@ export function badParameter(param: string, problem: string, code = "invalid_val
   return new ApiError(400, `'${param}': ${problem}`, code, param);
 }
 
-export function refusedRequest(refusal: SubmitRefusal): ApiError {
-  switch (refusal.reason) {
-    case "TOO_LONG":
-      return new ApiError(
-        400,
-        `The request is too long for this server. ${refusal.remedy}`,
-        "context_length_exceeded",
-      );
-    case "CAPACITY":
-      return new ApiError(503, `The server is full. ${refusal.remedy}`, "server_overloaded");
-    case "CLOSED":
-      return new ApiError(503, `The server is shutting down. ${refusal.remedy}`, "shutting_down");
+export function refusedRequest({ reason, remedy }: SubmitRefusal): ApiError {
+  if (reason === "TOO_LONG") {
+    const text = `The request is too long for this server. ${remedy}`;
+    return new ApiError(400, text, "context_length_exceeded");
   }
+  return reason === "CAPACITY"
+    ? new ApiError(503, `The server is full. ${remedy}`, "server_overloaded")
+    : shuttingDown();
 }
 
 export function unservedRequest(failure: QueueFailure): ApiError {
-  switch (failure) {
-    case "QUEUE_TIMEOUT":
-      return new ApiError(
-        503,
-        "The request waited too long for a free slot. Try again later.",
-        "server_overloaded",
-      );
-    case "CAPACITY":
-      return new ApiError(
-        400,
-        "The request does not fit into this server. Shorten the prompt or lower max_tokens.",
-        "context_length_exceeded",
-      );
-    case "CLOSED":
-      return new ApiError(
-        503,
-        "The server is shutting down. Send the request to another instance.",
-        "shutting_down",
-      );
+  if (failure === "QUEUE_TIMEOUT") {
+    const text = "The request waited too long for a free slot. Try again later.";
+    return new ApiError(503, text, "server_overloaded");
   }
+  if (failure === "CLOSED") return shuttingDown();
+  const text = "The request does not fit into this server. Shorten the prompt or lower max_tokens.";
+  return new ApiError(400, text, "context_length_exceeded");
+}
+
+export function shuttingDown(): ApiError {
+  const text = "The server is shutting down. Send the request to another instance.";
+  return new ApiError(503, text, "shutting_down");
 }
 
 /** Whatever a handler or the HTTP library threw, as an answer. Errors that nobody foresaw do not show their text. */
@@ -90,21 +77,17 @@ export function toApiError(error: unknown): ApiError {
   if (statusCode === undefined || statusCode < 400 || statusCode >= 500) {
     return new ApiError(500, "The server failed to answer; its log says why.", "internal_error");
   }
-  switch (code) {
-    case "FST_ERR_CTP_INVALID_JSON_BODY":
-    case "FST_ERR_CTP_EMPTY_JSON_BODY":
-      return new ApiError(400, `The body is no valid JSON: ${message}`, "invalid_json");
-    case "FST_ERR_CTP_BODY_TOO_LARGE":
-      return new ApiError(413, `${message}. Send a shorter request.`, "request_too_large");
-    case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
-      return new ApiError(
-        415,
-        "The body must be JSON: set the header 'Content-Type: application/json'.",
-        "unsupported_media_type",
-      );
-    default:
-      return new ApiError(statusCode, message, code?.toLowerCase() ?? null);
+  if (code === "FST_ERR_CTP_INVALID_JSON_BODY" || code === "FST_ERR_CTP_EMPTY_JSON_BODY") {
+    return new ApiError(400, `The body is no valid JSON: ${message}`, "invalid_json");
   }
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") {
+    return new ApiError(413, `${message}. Send a shorter request.`, "request_too_large");
+  }
+  if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
+    const text = "The body must be JSON: set the header 'Content-Type: application/json'.";
+    return new ApiError(415, text, "unsupported_media_type");
+  }
+  return new ApiError(statusCode, message, code?.toLowerCase() ?? null);
 }
 
 function fromMooncakeKvError(error: MooncakeKvError): ApiError {

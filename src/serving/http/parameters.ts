@@ -49,7 +49,10 @@ const UNSUPPORTED: ReadonlyMap<string, Unsupported> = new Map([
   ["top_k", { harmless: only(-1, 0), remedy: "Use top_p." }],
   ["min_p", { harmless: only(0), remedy: "Use top_p." }],
   ["prompt_logprobs", { harmless: never, remedy: "Leave it out." }],
-  ["modalities", { harmless: (value) => `${value}` === "text", remedy: "Leave it out." }],
+  [
+    "modalities",
+    { harmless: (value) => JSON.stringify(value) === '["text"]', remedy: "Leave it out." },
+  ],
   ["audio", { harmless: never, remedy: "Leave it out." }],
   ["prediction", { harmless: never, remedy: "Leave it out." }],
   ["web_search_options", { harmless: never, remedy: "Leave it out." }],
