@@ -1,8 +1,6 @@
 import { ACTOR_LOOKUP } from "../actors/messages.ts";
 import {
   REQUEST_EXTRAS_PAGE,
-  REQUEST_FLAG_NO_REUSE,
-  REQUEST_FLAGS,
   REQUEST_GENERATION,
   REQUEST_HASH_PAGE,
   REQUEST_OUTPUT_TOKENS_WORD,
@@ -27,14 +25,12 @@ export class Hashes {
   }
 
   /** Asks for the prompt's hashes, where there is a whole block and anybody may use it. */
-  added(slot: number): void {
+  added(slot: number, reuse: boolean): void {
     const { tables } = this.#ports;
     const at = tables.request(slot);
     this.#hashed[slot] = 0;
-    const flags = tables.requests[at + REQUEST_FLAGS]!;
     const prompt = tables.requests[at + REQUEST_PROMPT_TOKENS]!;
-    const wanted =
-      (flags & REQUEST_FLAG_NO_REUSE) === 0 && prompt >= tables.dimensions.hashBlockSize;
+    const wanted = reuse && prompt >= tables.dimensions.hashBlockSize;
     this.#pending[slot] = wanted ? 1 : 0;
     if (wanted) this.#request(slot);
   }

@@ -85,8 +85,14 @@ export class SchedulerSide implements SchedulerHooks {
     this.#live[slot] = 1;
     this.#lookups.added(slot);
     this.#loads.added(slot);
-    this.#trackers.reset(slot);
-    this.#hashes.added(slot);
+    // Read once, here: other bits of the word may change at any time (aborts).
+    const flags = Atomics.load(
+      this.#ports.tables.requests,
+      this.#ports.tables.request(slot) + REQUEST_FLAGS,
+    );
+    const reuse = (flags & REQUEST_FLAG_NO_REUSE) === 0;
+    this.#trackers.added(slot, reuse);
+    this.#hashes.added(slot, reuse);
   }
 
   receive(message: SchedulerSideMessage): boolean {
@@ -119,9 +125,7 @@ export class SchedulerSide implements SchedulerHooks {
 
   matchedTokens(slot: number, computedTokens: number): number {
     const { tables, settings } = this.#ports;
-    if (!settings.enableLookup) return 0;
-    const flags = this.#record(slot, REQUEST_FLAGS);
-    if (flags === undefined || (flags & REQUEST_FLAG_NO_REUSE) !== 0) return 0;
+    if (!settings.enableLookup || !this.#trackers.reuses(slot)) return 0;
     const tokens = this.#trackers.tokens(slot);
     if (tokens < tables.dimensions.blockSize) return 0;
     if (this.#loads.failures(slot) > (settings.loadRetriesMax ?? 0))

@@ -1,9 +1,4 @@
-import {
-  REQUEST_FLAG_NO_REUSE,
-  REQUEST_FLAGS,
-  REQUEST_OUTPUT_TOKENS_WORD,
-  REQUEST_PROMPT_TOKENS,
-} from "../blocks/layout.ts";
+import { REQUEST_OUTPUT_TOKENS_WORD, REQUEST_PROMPT_TOKENS } from "../blocks/layout.ts";
 import type { Tables } from "../blocks/tables.ts";
 import type { ConnectorSettings } from "./settings.ts";
 
@@ -20,6 +15,7 @@ export class Trackers {
   readonly #canSave: boolean;
   readonly #consumer: boolean;
   readonly #saveDecode: boolean;
+  readonly #reuse: Uint8Array;
   readonly #running: Uint8Array;
   readonly #tokenLength: Int32Array;
   readonly #savedTokens: Int32Array;
@@ -36,12 +32,22 @@ export class Trackers {
     this.#consumer = settings.role === "kv_consumer";
     this.#saveDecode = settings.saveDecodeCache;
     this.#canSave = settings.canSave;
+    this.#reuse = new Uint8Array(slots);
     this.#running = new Uint8Array(slots);
     this.#tokenLength = new Int32Array(slots);
     this.#savedTokens = new Int32Array(slots);
     this.#prefillEnd = new Int32Array(slots);
     this.#resumeTokens = new Int32Array(slots);
     this.#owed = new Uint8Array(slots);
+  }
+
+  /** `reuse` false: the request is measured cold, its blocks are not saved (nor looked up). */
+  added(slot: number, reuse: boolean): void {
+    this.#reuse[slot] = reuse ? 1 : 0;
+    this.reset(slot);
+  }
+  reuses(slot: number): boolean {
+    return this.#reuse[slot] === 1;
   }
 
   reset(slot: number): void {
@@ -103,8 +109,7 @@ export class Trackers {
   }
 
   #due(slot: number): number {
-    const flags = this.#tables.requests[this.#tables.request(slot) + REQUEST_FLAGS]!;
-    if ((flags & REQUEST_FLAG_NO_REUSE) !== 0) return 0;
+    if (this.#reuse[slot] === 0) return 0;
     const whole = this.#tokenLength[slot]! - (this.#tokenLength[slot]! % this.#blockSize);
     return whole >= this.#savedTokens[slot]! + this.#blockSize ? whole : 0;
   }
