@@ -73,7 +73,8 @@ export class BlockAllocator implements BlockPool {
   /** A request lets go. Call in reverse order of its row: then a prefix is evicted from its end. */
   release(block: number): void {
     this.#check(block);
-    if (this.#references[block]! <= 0) brokenInvariant("block released more often than taken", block);
+    if (this.#references[block]! <= 0)
+      brokenInvariant("block released more often than taken", block);
     this.#references[block]!--;
     this.#appendIfUnused(block);
   }

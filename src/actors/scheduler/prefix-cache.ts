@@ -93,6 +93,8 @@ export class PrefixCache {
 
   /** Digests are uniform already: their first words are hash enough. */
   #home(words: Int32Array, offset: number, group: number): number {
-    return (words[offset]! ^ (words[offset + 1]! >>> 7) ^ Math.imul(group, 0x9e3779b1)) & this.#mask;
+    return (
+      (words[offset]! ^ (words[offset + 1]! >>> 7) ^ Math.imul(group, 0x9e3779b1)) & this.#mask
+    );
   }
 }

@@ -56,8 +56,6 @@ export class RequestStates {
   readonly neverAdmitted: Uint8Array;
   /** 1: goes to the front of the waiting queue when its wait is over. */
   readonly first: Uint8Array;
-  /** 1: a load of this request ran out of time; it computes. */
-  readonly skipPool: Uint8Array;
   readonly abortPending: Uint8Array;
   /** Number of the scheduling step that the request is part of, while it is in flight. */
   readonly inStep: Int32Array;
@@ -84,7 +82,7 @@ export class RequestStates {
     const uint8 = (): Uint8Array => new Uint8Array(slots);
     this.slots = slots;
     this.state = uint8();
-    this.generation = int32();
+    this.generation = int32().fill(NONE);
     this.flags = int32();
     this.promptTokens = int32();
     this.tokensMax = int32();
@@ -100,7 +98,6 @@ export class RequestStates {
     this.preemptions = int32();
     this.neverAdmitted = uint8();
     this.first = uint8();
-    this.skipPool = uint8();
     this.abortPending = uint8();
     this.inStep = int32();
     this.loadJob = int32();
@@ -154,7 +151,6 @@ export class RequestStates {
       this.overtaken,
       this.hashPending,
       this.first,
-      this.skipPool,
       this.abortPending,
     ])
       words[slot] = 0;

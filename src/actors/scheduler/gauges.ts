@@ -1,0 +1,19 @@
+import type { SchedulerCore } from "./core.ts";
+
+/** Brings the gauges among the counters up to date: once a step, in constant time. */
+export function updateGauges(core: SchedulerCore): void {
+  const { counters, states, allocator, connector } = core;
+  counters.live = states.live();
+  counters.waiting = states.waiting.size;
+  counters.parkedHashes = states.parkedHashes.size;
+  counters.parkedLookup = states.parkedLookup.size;
+  counters.parkedLoad = states.parkedLoad.size;
+  counters.loaded = states.loaded.size;
+  counters.running = states.running.size;
+  counters.draining = states.draining.size;
+  counters.freeBlocks = allocator.freeBlocks();
+  counters.cachedBlocks = allocator.cache.size();
+  counters.pinnedBlocks = allocator.pinnedBlocks();
+  counters.quarantinedBlocks = connector === null ? 0 : connector.hooks.quarantinedBlocks();
+  counters.evictions = allocator.evictions;
+}

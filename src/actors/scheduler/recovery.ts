@@ -1,0 +1,74 @@
+import {
+  NONE,
+  REQUEST_GENERATION,
+  REQUEST_LIVE_WORD,
+  REQUEST_OUTPUT_TOKENS_WORD,
+  REQUEST_STATUS,
+} from "../../blocks/layout.ts";
+import { ACTOR_LOOKUP, ACTOR_MODEL, type ActorRestarted } from "../messages.ts";
+import { finishReason } from "./apply-step.ts";
+import type { SchedulerCore } from "./core.ts";
+import { STATE_DRAINING, STATE_FREE, STATE_RELEASED, stateOfStatus } from "./request-states.ts";
+import { addRequest, finish, makeReady, release, requestHashes, unpark } from "./requests.ts";
+
+/**
+ * A successor of a dead scheduler: every live request waits anew and is recomputed from its prompt and the tokens that the
+ * front end has. The fence holds everything up until the step of the predecessor is over, because the model may still write
+ * blocks and read rows of it.
+ */
+export function recover(core: SchedulerCore): void {
+  const { tables, connector, step, context } = core;
+  connector?.adopt();
+  step.sendFence(context);
+  for (let slot = 0; slot < tables.dimensions.requestSlots; slot++) {
+    // Pairs with the owner's store: line 0 of a live record is whole.
+    if (Atomics.load(tables.requests, tables.request(slot) + REQUEST_LIVE_WORD) === 1)
+      recoverRequest(core, slot);
+  }
+}
+
+function recoverRequest(core: SchedulerCore, slot: number): void {
+  const { tables, states } = core;
+  const record = tables.request(slot);
+  const generation = tables.requests[record + REQUEST_GENERATION]!;
+  const state = stateOfStatus(tables.requests[record + REQUEST_STATUS]!, generation);
+  // Released, and the owner has yet to see it: a new request of this slot has a new generation.
+  if (state === STATE_RELEASED) return;
+  if (state === STATE_DRAINING) {
+    states.reset(slot);
+    states.generation[slot] = generation;
+    states.state[slot] = STATE_DRAINING;
+    states.draining.pushBack(slot);
+    return release(core, slot);
+  }
+  const known = state !== STATE_FREE;
+  const outputTokens = known ? tables.requests[record + REQUEST_OUTPUT_TOKENS_WORD]! : 0;
+  addRequest(core, slot, outputTokens);
+  if (outputTokens === 0 || states.state[slot] === STATE_FREE) return;
+  if (states.state[slot] === STATE_DRAINING) return;
+  const reason = finishReason(core, slot);
+  if (reason !== 0) finish(core, slot, reason);
+}
+
+/** Another actor runs anew: what was asked of its predecessor may be lost. */
+export function takeRestart(core: SchedulerCore, message: ActorRestarted): void {
+  const { states, connector, step, context } = core;
+  connector?.receive(message);
+  if (message.actor === ACTOR_MODEL && step.busy()) step.sendFence(context);
+  if (message.actor !== ACTOR_LOOKUP) return;
+  if (connector === null) {
+    for (let slot = 0; slot < states.slots; slot++)
+      if (states.hashPending[slot] === 1) requestHashes(core, slot);
+  }
+  // An answer may be there whose message was lost: look at everyone once.
+  while (states.parkedLookup.head !== NONE) {
+    const slot = states.parkedLookup.head;
+    unpark(core, slot);
+    makeReady(core, slot);
+  }
+  for (let slot = states.draining.head; slot !== NONE;) {
+    const next = states.draining.next(slot);
+    release(core, slot);
+    slot = next;
+  }
+}
