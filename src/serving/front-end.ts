@@ -49,9 +49,11 @@ export class FrontEnd {
       take: (message) => this.#take(message),
       taken: () => ports.outboxes.flush(),
     });
-    this.#line = new WaitingLine(limits, (live) =>
-      this.#delivery.end(live, live.unserved("QUEUE_TIMEOUT", FINISH_ERROR)),
-    );
+    this.#line = new WaitingLine(limits, {
+      timedOut: (live) => this.#delivery.end(live, live.unserved("QUEUE_TIMEOUT", FINISH_ERROR)),
+      // The scheduler counts those that have a slot; readers add both up.
+      changed: (length) => ports.counters.set(GAUGES.requestsWaiting, length),
+    });
     this.#drops = new LocalCacheDrops(ports.outboxes, limits.dropLocalCacheTimeoutMs);
   }
 
@@ -141,7 +143,6 @@ export class FrontEnd {
     if (!this.#line.push(live)) {
       return refuse("CAPACITY", "Try again later, or start the server with more request slots.");
     }
-    this.#gauges();
     return this.#handle(live);
   }
 
@@ -171,7 +172,6 @@ export class FrontEnd {
     this.#liveCount++;
     this.ids.set(slot, generation, live.request.id);
     outboxes.send(ACTOR_SCHEDULER, { kind: "addRequest", slot, generation });
-    this.#gauges();
     return null;
   }
 
@@ -182,7 +182,6 @@ export class FrontEnd {
       this.#line.shift();
       if (refused !== null) this.#delivery.end(live, live.unserved("CAPACITY", FINISH_ERROR));
     }
-    this.#gauges();
   }
 
   #abort(live: LiveRequest): void {
@@ -190,7 +189,6 @@ export class FrontEnd {
     live.aborted = true;
     if (live.slot === NONE) {
       this.#line.remove(live);
-      this.#gauges();
       this.#delivery.end(live, live.unserved(null, FINISH_ABORTED));
       return;
     }
@@ -244,12 +242,6 @@ export class FrontEnd {
   #schedulerRestarted(): void {
     for (const live of this.#live) if (live !== undefined) this.#delivery.readMissed(live);
     this.#drops.askAgain();
-  }
-
-  #gauges(): void {
-    const { counters } = this.#ports;
-    counters.set(GAUGES.requestSlotsInUse, this.#liveCount);
-    counters.set(GAUGES.requestsWaiting, this.#line.length);
   }
 }
 

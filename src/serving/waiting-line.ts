@@ -1,16 +1,21 @@
 import type { FrontEndLimits } from "./front-end-types.ts";
 import type { LiveRequest } from "./live-request.ts";
 
+export interface WaitingLineEvents {
+  /** A request has waited too long; it is out of the line. */
+  readonly timedOut: (live: LiveRequest) => void;
+  readonly changed: (length: number) => void;
+}
+
 /** Requests that wait for a slot: first in, first out, bounded in number and in time. */
 export class WaitingLine {
   readonly #limits: FrontEndLimits;
-  readonly #onTimeout: (live: LiveRequest) => void;
+  readonly #events: WaitingLineEvents;
   readonly #waiting: LiveRequest[] = [];
 
-  /** `onTimeout` gets a request that has waited too long, already taken out. */
-  constructor(limits: FrontEndLimits, onTimeout: (live: LiveRequest) => void) {
+  constructor(limits: FrontEndLimits, events: WaitingLineEvents) {
     this.#limits = limits;
-    this.#onTimeout = onTimeout;
+    this.#events = events;
   }
 
   get length(): number {
@@ -25,14 +30,15 @@ export class WaitingLine {
     if (this.#waiting.length >= this.#limits.queuedRequestsMax) return false;
     this.#waiting.push(live);
     live.queueTimer = setTimeout(() => {
-      if (this.remove(live)) this.#onTimeout(live);
+      if (this.remove(live)) this.#events.timedOut(live);
     }, this.#limits.queueTimeoutMs);
+    this.#events.changed(this.length);
     return true;
   }
 
   shift(): LiveRequest | undefined {
-    const live = this.#waiting.shift();
-    clearTimeout(live?.queueTimer);
+    const live = this.#waiting[0];
+    if (live !== undefined) this.remove(live);
     return live;
   }
 
@@ -41,11 +47,13 @@ export class WaitingLine {
     if (at < 0) return false;
     clearTimeout(live.queueTimer);
     this.#waiting.splice(at, 1);
+    this.#events.changed(this.length);
     return true;
   }
 
   clear(): LiveRequest[] {
-    for (const live of this.#waiting) clearTimeout(live.queueTimer);
-    return this.#waiting.splice(0);
+    const all = this.#waiting.slice();
+    for (const live of all) this.remove(live);
+    return all;
   }
 }

@@ -71,7 +71,7 @@ describe("front end", () => {
     const recorder = new Recorder();
     const handle = accepted(world.frontEnd.submit(request({ logprobs: 2 }), recorder));
     expect(recorder.tokens).toEqual([]);
-    expect(world.counters.value(GAUGES.requestSlotsInUse)).toBe(1);
+    expect(world.frontEnd.liveRequests).toBe(1);
     world.nowMs += 40;
     await turns();
     expect(recorder.tokens).toEqual([11, 12, 13]);
@@ -96,7 +96,6 @@ describe("front end", () => {
     ]);
     expect(world.frontEnd.idle()).toBe(true);
     expect(world.slots.freeSlots).toBe(8);
-    expect(world.counters.value(GAUGES.requestSlotsInUse)).toBe(0);
     expect(world.counters.value(COUNTERS.staleMessages + ACTOR_FRONT_END)).toBe(0);
     expect(world.frontEnd.requestId(handle.slot, handle.generation)).toBe("request-1");
     expect(world.frontEnd.requestId(handle.slot, handle.generation + 1)).toBeUndefined();
@@ -235,6 +234,7 @@ describe("front end", () => {
     await vi.waitFor(() => expect(recorder.summaries).toHaveLength(1));
     expect(recorder.summaries[0]).toMatchObject({ reason: FINISH_ERROR, failure: "QUEUE_TIMEOUT" });
     expect(world.frontEnd.queuedRequests).toBe(0);
+    expect(world.counters.value(GAUGES.requestsWaiting)).toBe(0);
   });
 
   test("what can never fit is refused at once", () => {
