@@ -2,48 +2,13 @@ import type { Mailbox } from "../actors/mailbox/mailbox.ts";
 import type { Outboxes } from "../actors/hosts/outboxes.ts";
 import type { Log } from "../actors/step.ts";
 import type { TopLogprob } from "../blocks/logprob-rows.ts";
+import type { RequestSlots } from "../blocks/request-slots.ts";
 import type { Tables } from "../blocks/tables.ts";
 import type { CounterBlock } from "../trace/counters.ts";
 
-/** What the front end asks of the owner of request slots; `RequestSlots` of src/blocks/request-slots.ts has this shape. */
-export interface RequestSlotsPort {
-  /** Fills record, token row and hash row of a free slot and publishes it live; or says why not, changing nothing. */
-  addRequest(request: SlotRequest): SlotAdded | SlotRefused;
-  /** Takes back a slot that the scheduler has released. */
-  release(slot: number): void;
-}
-export interface SlotRequest {
-  readonly tokens: Int32Array;
-  /** Prompt tokens plus the most tokens that may be generated. */
-  readonly tokensMax: number;
-  /** Words of the extra-key stream (keys/block-extra.ts), or null when no block has an extra key. */
-  readonly extras: Int32Array | null;
-  readonly sampling: SlotSampling;
-  /** REQUEST_FLAG_ bits. */
-  readonly flags: number;
-}
-export interface SlotSampling {
-  readonly temperature: number;
-  readonly topP: number;
-  /** Int32. */
-  readonly seed: number;
-  /** Wanted top log-probabilities a token, NONE for no log-probability at all. */
-  readonly logprobs: number;
-}
-export interface SlotAdded {
-  readonly ok: true;
-  readonly slot: number;
-  readonly generation: number;
-}
-export interface SlotRefused {
-  readonly ok: false;
-  /** CAPACITY: try again when others have ended. TOO_LONG: never fits. */
-  readonly reason: "CAPACITY" | "TOO_LONG";
-}
-
 export interface FrontEndPorts {
   readonly tables: Tables;
-  readonly slots: RequestSlotsPort;
+  readonly slots: Pick<RequestSlots, "addRequest" | "release">;
   /** The front end's own mailbox (ACTOR_FRONT_END). */
   readonly mailbox: Mailbox;
   readonly outboxes: Outboxes;
@@ -71,7 +36,7 @@ export const FRONT_END_LIMITS: FrontEndLimits = {
 };
 
 /** A request as the front end takes it. Checked by the caller: see `checkSamplingParameters` for the ranges. */
-export interface NewRequest {
+export interface FrontEndRequest {
   /** Text id, for traces and logs. */
   readonly id: string;
   readonly promptTokens: Int32Array;

@@ -6,12 +6,13 @@ import {
   type Message,
 } from "../actors/messages.ts";
 import { NONE, REQUEST_FLAG_ABORTED, REQUEST_FLAGS } from "../blocks/layout.ts";
+import type { RequestRefused } from "../blocks/request-slots.ts";
 import { COUNTERS, GAUGES } from "../trace/counters.ts";
 import {
   FRONT_END_LIMITS,
   type FrontEndLimits,
   type FrontEndPorts,
-  type NewRequest,
+  type FrontEndRequest,
   type RequestHandle,
   type RequestListener,
   type SubmitRefusal,
@@ -77,15 +78,12 @@ export class FrontEnd {
   }
 
   /** Takes a request: at once, or into the bounded line for a slot. Never calls the listener before it returns. */
-  submit(request: NewRequest, listener: RequestListener): RequestHandle | SubmitRefusal {
+  submit(request: FrontEndRequest, listener: RequestListener): RequestHandle | SubmitRefusal {
     if (this.#closing) return refuse("CLOSED", "Send the request to another instance.");
-    const { dimensions } = this.#ports.tables;
     const live = new LiveRequest(request, listener, this.#ports.nowMs());
-    if (live.tokensMax > dimensions.tokensPerRequestMax) {
-      return refuse(
-        "TOO_LONG",
-        `Keep prompt and answer within ${dimensions.tokensPerRequestMax} tokens.`,
-      );
+    const { tokensPerRequestMax } = this.#ports.tables.dimensions;
+    if (live.tokensMax > tokensPerRequestMax) {
+      return refuse("TOO_LONG", `Keep prompt and answer within ${tokensPerRequestMax} tokens.`);
     }
     if (this.#line.length > 0) return this.#enqueue(live);
     const refused = this.#admit(live);
@@ -93,11 +91,9 @@ export class FrontEnd {
       this.#ports.outboxes.flush();
       return this.#handle(live);
     }
-    if (refused === "TOO_LONG" || this.#liveCount === 0) {
-      return refuse(
-        "TOO_LONG",
-        "Shorten the prompt or lower max_tokens: the tables of this runtime are smaller.",
-      );
+    // What does not fit now that nobody else is here never will.
+    if (refused.reason === "TOO_LONG" || this.#liveCount === 0) {
+      return refuse("TOO_LONG", refused.remedy);
     }
     return this.#enqueue(live);
   }
@@ -161,10 +157,10 @@ export class FrontEnd {
   }
 
   /** Null when the request has a slot now, otherwise why not. */
-  #admit(live: LiveRequest): "CAPACITY" | "TOO_LONG" | null {
+  #admit(live: LiveRequest): RequestRefused | null {
     const { slots, tables, outboxes } = this.#ports;
     const added = slots.addRequest(live.slotRequest(tables.dimensions.hashBlockSize));
-    if (!added.ok) return added.reason;
+    if (!added.ok) return added;
     const { slot, generation } = added;
     live.slot = slot;
     live.generation = generation;
@@ -178,7 +174,7 @@ export class FrontEnd {
   #admitWaiting(): void {
     for (let live = this.#line.first(); live !== undefined; live = this.#line.first()) {
       const refused = this.#admit(live);
-      if (refused === "CAPACITY" && this.#liveCount > 0) break;
+      if (refused?.reason === "CAPACITY" && this.#liveCount > 0) break;
       this.#line.shift();
       if (refused !== null) this.#delivery.end(live, live.unserved("CAPACITY", FINISH_ERROR));
     }
@@ -240,7 +236,10 @@ export class FrontEnd {
   }
 
   #schedulerRestarted(): void {
-    for (const live of this.#live) if (live !== undefined) this.#delivery.readMissed(live);
+    for (const live of this.#live) {
+      // Before the first token the count in the record may still be that of the slot's last request.
+      if (live !== undefined && live.nextIndex > 0) this.#delivery.readMissed(live);
+    }
     this.#drops.askAgain();
   }
 }

@@ -1,17 +1,17 @@
 import { FINISH_ABORTED, OUTCOME_NONE } from "../actors/messages.ts";
 import { NONE, REQUEST_FLAG_IGNORE_END_TOKENS, REQUEST_FLAG_NO_REUSE } from "../blocks/layout.ts";
+import type { NewRequest } from "../blocks/request-slots.ts";
 import { encodeExtraWords } from "../keys/block-extra.ts";
 import type {
-  NewRequest,
+  FrontEndRequest,
   QueueFailure,
   RequestListener,
   RequestSummary,
-  SlotRequest,
 } from "./front-end-types.ts";
 
 /** What the front end keeps of a request from `submit` until its slot is released. */
 export class LiveRequest {
-  readonly request: NewRequest;
+  readonly request: FrontEndRequest;
   readonly listener: RequestListener;
   readonly submittedMs: number;
   slot = NONE;
@@ -23,7 +23,7 @@ export class LiveRequest {
   finished = false;
   queueTimer: NodeJS.Timeout | undefined;
 
-  constructor(request: NewRequest, listener: RequestListener, submittedMs: number) {
+  constructor(request: FrontEndRequest, listener: RequestListener, submittedMs: number) {
     this.request = request;
     this.listener = listener;
     this.submittedMs = submittedMs;
@@ -33,12 +33,12 @@ export class LiveRequest {
     return this.request.promptTokens.length + this.request.maxTokens;
   }
 
-  slotRequest(hashBlockSize: number): SlotRequest {
+  slotRequest(hashBlockSize: number): NewRequest {
     const { request, tokensMax } = this;
     return {
       tokens: request.promptTokens,
       tokensMax,
-      extras: extrasOf(request, tokensMax, hashBlockSize),
+      extras: extrasOf(request, hashBlockSize),
       sampling: {
         temperature: request.temperature,
         topP: request.topP,
@@ -66,19 +66,11 @@ export class LiveRequest {
   }
 }
 
-/** The stream covers every block that the request may come to have: hashing goes on while it generates. */
-function extrasOf(
-  request: NewRequest,
-  tokensMax: number,
-  hashBlockSize: number,
-): Int32Array | null {
+/** Only the first block has an extra key: the salt. */
+function extrasOf(request: FrontEndRequest, hashBlockSize: number): Int32Array | null {
   if (request.cacheSalt === undefined || request.cacheSalt === "") return null;
-  const hashed = {
-    tokens: request.promptTokens,
-    blockSize: hashBlockSize,
-    cacheSalt: request.cacheSalt,
-  };
-  return encodeExtraWords(hashed, Math.ceil(tokensMax / hashBlockSize));
+  const hashed = { tokens: request.promptTokens, blockSize: hashBlockSize };
+  return encodeExtraWords({ ...hashed, cacheSalt: request.cacheSalt }, 1);
 }
 
 /** Seeds inside int32 stay as they are; of others the upper half is mixed in, so that it counts too. */

@@ -1,3 +1,4 @@
+import { expect } from "vitest";
 import { Outboxes } from "../../src/actors/hosts/outboxes.ts";
 import { Mailbox, mailboxWords } from "../../src/actors/mailbox/mailbox.ts";
 import {
@@ -14,17 +15,15 @@ import {
 import type { Log } from "../../src/actors/step.ts";
 import * as layout from "../../src/blocks/layout.ts";
 import { appendLogprobRow } from "../../src/blocks/logprob-rows.ts";
-import { PageAllocator } from "../../src/blocks/page-arena.ts";
+import {
+  RequestSlots,
+  type NewRequest,
+  type RequestAdded,
+  type RequestRefused,
+} from "../../src/blocks/request-slots.ts";
 import { createTableBuffers, Tables } from "../../src/blocks/tables.ts";
 import { FrontEnd } from "../../src/serving/front-end.ts";
-import {
-  FRONT_END_LIMITS,
-  type FrontEndLimits,
-  type RequestSlotsPort,
-  type SlotAdded,
-  type SlotRefused,
-  type SlotRequest,
-} from "../../src/serving/front-end-types.ts";
+import { FRONT_END_LIMITS, type FrontEndLimits } from "../../src/serving/front-end-types.ts";
 import { CounterBlock, createCounterBuffer } from "../../src/trace/counters.ts";
 
 export const silentLog: Log = {
@@ -43,7 +42,7 @@ export interface WorldOptions {
 /** A front end over real tables and mailboxes, with a scheduler double at the other end, all in one thread. */
 export class World {
   readonly tables: Tables;
-  readonly slots: TestSlots;
+  readonly slots: RecordingSlots;
   readonly scheduler: SchedulerDouble;
   readonly frontEnd: FrontEnd;
   readonly counterBuffer = createCounterBuffer(ACTOR_COUNT);
@@ -69,7 +68,7 @@ export class World {
         stepSequencesMax: 8,
       }),
     );
-    this.slots = new TestSlots(this.tables);
+    this.slots = new RecordingSlots(this.tables);
     this.mailboxWords = Array.from({ length: ACTOR_COUNT }, () => {
       const words = new Int32Array(new SharedArrayBuffer(mailboxWords(1024) * 4));
       Mailbox.initialise(words);
@@ -99,52 +98,30 @@ export class World {
   }
 }
 
-/** The owner of the slots, written here so that the front end is tested on its own. */
-export class TestSlots implements RequestSlotsPort {
-  readonly requests: SlotRequest[] = [];
-  readonly #tables: Tables;
-  readonly #tokens: PageAllocator;
-  readonly #free: number[];
-  #generation = 0;
+/** The owner of the slots, and what it was asked for. */
+export class RecordingSlots {
+  readonly requests: NewRequest[] = [];
+  readonly #slots: RequestSlots;
+  readonly #capacity: number;
 
   constructor(tables: Tables) {
-    this.#tables = tables;
-    this.#tokens = new PageAllocator(tables.tokens);
-    this.#free = Array.from({ length: tables.dimensions.requestSlots }, (_, slot) => slot);
+    this.#slots = new RequestSlots(tables);
+    this.#capacity = tables.dimensions.requestSlots;
   }
 
   get freeSlots(): number {
-    return this.#free.length;
+    const { slots, tokenPages, hashPages } = this.#slots.usage();
+    if (slots === 0) expect([tokenPages, hashPages]).toEqual([0, 0]);
+    return this.#capacity - slots;
   }
 
-  addRequest(request: SlotRequest): SlotAdded | SlotRefused {
-    const slot = this.#free.shift();
-    if (slot === undefined) return { ok: false, reason: "CAPACITY" };
+  addRequest(request: NewRequest): RequestAdded | RequestRefused {
     this.requests.push(request);
-    const { requests, requestsF32, tokens } = this.#tables;
-    const at = this.#tables.request(slot);
-    const generation = ++this.#generation;
-    const page = this.#tokens.allocate(request.tokensMax);
-    request.tokens.forEach((token, index) => tokens.set(page, index, token));
-    requests[at + layout.REQUEST_GENERATION] = generation;
-    requests[at + layout.REQUEST_PROMPT_TOKENS] = request.tokens.length;
-    requests[at + layout.REQUEST_TOKENS_MAX] = request.tokensMax;
-    requests[at + layout.REQUEST_TOKEN_PAGE] = page;
-    requests[at + layout.REQUEST_FLAGS] = request.flags;
-    requestsF32[at + layout.REQUEST_TEMPERATURE_F32] = request.sampling.temperature;
-    requestsF32[at + layout.REQUEST_TOP_P_F32] = request.sampling.topP;
-    requests[at + layout.REQUEST_SEED] = request.sampling.seed;
-    requests[at + layout.REQUEST_LOGPROBS] = request.sampling.logprobs;
-    requests[at + layout.REQUEST_OUTPUT_TOKENS_WORD] = 0;
-    Atomics.store(requests, at + layout.REQUEST_LIVE_WORD, 1);
-    return { ok: true, slot, generation };
+    return this.#slots.addRequest(request);
   }
 
   release(slot: number): void {
-    const at = this.#tables.request(slot);
-    this.#tokens.free(this.#tables.requests[at + layout.REQUEST_TOKEN_PAGE]!);
-    Atomics.store(this.#tables.requests, at + layout.REQUEST_LIVE_WORD, 0);
-    this.#free.push(slot);
+    this.#slots.release(slot);
   }
 }
 
@@ -247,9 +224,16 @@ export class SchedulerDouble {
     this.send({ kind: "slotReleased", slot, generation });
   }
 
+  /** A successor finds a request in the table. */
+  adopt(slot: number, generation: number): void {
+    this.#add(slot, generation);
+    this.wake();
+  }
+
   #add(slot: number, generation: number): void {
     const { requests, tokens } = this.#tables;
     const at = this.#tables.request(slot);
+    requests[at + layout.REQUEST_OUTPUT_TOKENS_WORD] = 0;
     const page = requests[at + layout.REQUEST_TOKEN_PAGE]!;
     const count = requests[at + layout.REQUEST_PROMPT_TOKENS]!;
     const prompt = Array.from({ length: count }, (_, index) => tokens.get(page, index));

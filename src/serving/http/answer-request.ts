@@ -1,5 +1,5 @@
 import type { ModelTokenizer } from "../model/tokenizer.ts";
-import type { NewRequest } from "../front-end-types.ts";
+import type { FrontEndRequest } from "../front-end-types.ts";
 import { chatMessages } from "./chat-messages.ts";
 import { ApiError, badParameter } from "./errors.ts";
 import {
@@ -23,7 +23,7 @@ export interface ServedModel {
 
 /** A checked request of either kind. */
 export interface AnswerRequest {
-  readonly request: Omit<NewRequest, "id">;
+  readonly request: Omit<FrontEndRequest, "id">;
   readonly stops: readonly string[];
   readonly stream: boolean;
   /** A last chunk with the usage. */
@@ -66,7 +66,7 @@ export function parseChat(body: unknown, model: ServedModel, random: () => numbe
 
 function common(
   parsed: CommonBody,
-  own: Pick<NewRequest, "promptTokens" | "maxTokens" | "logprobs">,
+  own: Pick<FrontEndRequest, "promptTokens" | "maxTokens" | "logprobs">,
   random: () => number,
 ): AnswerRequest {
   if (parsed.stream_options !== undefined && parsed.stream !== true) {
