@@ -1,0 +1,44 @@
+import { REQUEST_LOOKUP_WORD } from "../../blocks/layout.ts";
+import { brokenInvariant } from "../../errors.ts";
+import type { NativeBinding } from "../../native/binding.ts";
+import type { EngineChannel } from "../../store/engine.ts";
+import type { ActorContext } from "../step.ts";
+import type { ActorThreadData } from "../runtime/runtime.ts";
+import type { ThreadEnds } from "./thread-ends.ts";
+import { openThreadLog } from "./thread-log.ts";
+import { openThreadTrace } from "./thread-trace.ts";
+
+export interface ThreadContext {
+  readonly context: ActorContext;
+  /** Takes the time for the next step; `context.nowMs()` stands still until the next call. */
+  readonly tick: () => number;
+}
+
+/** What an actor on its own thread gets from outside. `engine` is null for actors without a channel. */
+export function openThreadContext(
+  data: ActorThreadData & { readonly epoch: number },
+  ends: ThreadEnds,
+  native: NativeBinding,
+  engine: EngineChannel | null,
+): ThreadContext {
+  const { plan, actor, epoch } = data;
+  const { requests } = ends.tables;
+  let nowMs = ends.nowMs();
+  const context: ActorContext = {
+    epoch,
+    nowMs: () => nowMs,
+    random: Math.random,
+    log: openThreadLog(actor, plan.logLevel),
+    trace: openThreadTrace(plan, actor, epoch, native),
+    get engine(): EngineChannel {
+      return engine ?? brokenInvariant("actor without an engine channel", actor);
+    },
+    send: (receiver, message) => ends.outboxes.send(receiver, message),
+    room: (receiver) => ends.outboxes.room(receiver),
+    // Pairs with the lookup actor's publishing store.
+    readLookup: (slot) => Atomics.load(requests, ends.tables.request(slot) + REQUEST_LOOKUP_WORD),
+    hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
+      native.hashBlocks(plan.hasherId, tokenPage, hashPage, extrasPage, fromBlock, toBlock),
+  };
+  return { context, tick: () => (nowMs = ends.nowMs()) };
+}

@@ -1,0 +1,82 @@
+import { REQUEST_LOOKUP_WORD } from "../../blocks/layout.ts";
+import type { Tables } from "../../blocks/tables.ts";
+import type { ConnectorSettings } from "../../connector/settings.ts";
+import { ConnectorSides } from "../../connector/sides.ts";
+import type { CounterBlock } from "../../trace/counters.ts";
+import type { ActorContext } from "../step.ts";
+import { createSchedulerMemory } from "./core.ts";
+import { SchedulerActor } from "./scheduler-actor.ts";
+
+export interface CreateSchedulerOptions {
+  readonly tables: Tables;
+  readonly settings: ConnectorSettings;
+  /** Worker sides (ranks) of this process; all on the scheduler's thread. */
+  readonly ranks: number;
+  /** False: no connector, the local prefix cache alone. */
+  readonly pool: boolean;
+  readonly endTokenIds: readonly number[];
+  readonly tokensPerStepMax: number;
+  readonly sequencesMax: number;
+  readonly counterBlock?: CounterBlock;
+  /**
+   * Wakes sleeping receivers in the middle of a step, for a lookup that this thread waits for (lookup_async false). Absent in
+   * the simulator: there a synchronous lookup parks the request.
+   */
+  readonly flushWakes?: () => void;
+  readonly monotonicMs?: () => number;
+}
+
+/** The scheduler actor with its connector: the same for the thread host and the simulated host. */
+export function createScheduler(options: CreateSchedulerOptions, context: ActorContext): SchedulerActor {
+  const { tables, settings, flushWakes, monotonicMs } = options;
+  const memory = createSchedulerMemory(tables);
+  const connector = options.pool
+    ? new ConnectorSides({
+        tables,
+        settings,
+        log: context.log,
+        trace: context.trace,
+        nowMs: () => context.nowMs(),
+        send: (actor, message) => context.send(actor, message),
+        blockPages: memory.pages,
+        pool: memory.allocator,
+        ranks: options.ranks,
+        flushWakes: flushWakes ?? ((): void => undefined),
+        readLookup: (slot) => context.readLookup(slot),
+        hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
+          context.hashBlocks(tokenPage, hashPage, extrasPage, fromBlock, toBlock),
+        ...(flushWakes === undefined || monotonicMs === undefined
+          ? {}
+          : { waitLookup: lookupWait(tables, monotonicMs) }),
+      })
+    : null;
+  if (context.epoch > 1) connector?.adopt();
+  return new SchedulerActor(
+    {
+      tables,
+      memory,
+      connector,
+      endTokenIds: options.endTokenIds,
+      tokensPerStepMax: options.tokensPerStepMax,
+      sequencesMax: options.sequencesMax,
+      lookupAsync: settings.lookupAsync,
+      loadAsync: settings.loadAsync,
+      loadFailurePolicy: settings.loadFailurePolicy,
+      ...(options.counterBlock === undefined ? {} : { counterBlock: options.counterBlock }),
+    },
+    context,
+  );
+}
+
+/** Blocks the thread until a lookup word changes; see SchedulerPorts.waitLookup. */
+export function lookupWait(
+  tables: Tables,
+  monotonicMs: () => number,
+): (slot: number, seenWord: number, timeoutMs: number) => number {
+  return (slot, seenWord, timeoutMs) => {
+    const deadlineMs = monotonicMs() + timeoutMs;
+    // Pairs with the lookup actor's publishing store and notify.
+    Atomics.wait(tables.requests, tables.request(slot) + REQUEST_LOOKUP_WORD, seenWord, timeoutMs);
+    return Math.max(0, deadlineMs - monotonicMs());
+  };
+}
