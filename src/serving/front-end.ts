@@ -77,12 +77,15 @@ export class FrontEnd {
     return this.#liveCount === 0 && this.#line.length === 0;
   }
 
-  /** Takes a request: at once, or into the bounded line for a slot. Never calls the listener before it returns. */
+  /**
+   * Takes a request: at once, or into the bounded line for a slot. Never calls the listener before it
+   * returns. Throws INVALID_VALUE for a cache salt that has no UTF-8 form.
+   */
   submit(request: FrontEndRequest, listener: RequestListener): RequestHandle | SubmitRefusal {
     if (this.#closing) return refuse("CLOSED", "Send the request to another instance.");
-    const live = new LiveRequest(request, listener, this.#ports.nowMs());
-    const { tokensPerRequestMax } = this.#ports.tables.dimensions;
-    if (live.tokensMax > tokensPerRequestMax) {
+    const { tokensPerRequestMax, hashBlockSize } = this.#ports.tables.dimensions;
+    const live = new LiveRequest(request, listener, this.#ports.nowMs(), hashBlockSize);
+    if (live.slotRequest.tokensMax > tokensPerRequestMax) {
       return refuse("TOO_LONG", `Keep prompt and answer within ${tokensPerRequestMax} tokens.`);
     }
     if (this.#line.length > 0) return this.#enqueue(live);
@@ -158,8 +161,8 @@ export class FrontEnd {
 
   /** Null when the request has a slot now, otherwise why not. */
   #admit(live: LiveRequest): RequestRefused | null {
-    const { slots, tables, outboxes } = this.#ports;
-    const added = slots.addRequest(live.slotRequest(tables.dimensions.hashBlockSize));
+    const { slots, outboxes } = this.#ports;
+    const added = slots.addRequest(live.slotRequest);
     if (!added.ok) return added;
     const { slot, generation } = added;
     live.slot = slot;

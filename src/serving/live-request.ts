@@ -14,6 +14,7 @@ export class LiveRequest {
   readonly request: FrontEndRequest;
   readonly listener: RequestListener;
   readonly submittedMs: number;
+  readonly slotRequest: NewRequest;
   slot = NONE;
   generation = NONE;
   /** Index of the next token to hand over. */
@@ -23,32 +24,17 @@ export class LiveRequest {
   finished = false;
   queueTimer: NodeJS.Timeout | undefined;
 
-  constructor(request: FrontEndRequest, listener: RequestListener, submittedMs: number) {
+  /** Throws INVALID_VALUE for a cache salt that has no UTF-8 form. */
+  constructor(
+    request: FrontEndRequest,
+    listener: RequestListener,
+    submittedMs: number,
+    hashBlockSize: number,
+  ) {
     this.request = request;
     this.listener = listener;
     this.submittedMs = submittedMs;
-  }
-
-  get tokensMax(): number {
-    return this.request.promptTokens.length + this.request.maxTokens;
-  }
-
-  slotRequest(hashBlockSize: number): NewRequest {
-    const { request, tokensMax } = this;
-    return {
-      tokens: request.promptTokens,
-      tokensMax,
-      extras: extrasOf(request, hashBlockSize),
-      sampling: {
-        temperature: request.temperature,
-        topP: request.topP,
-        seed: foldSeed(request.seed),
-        logprobs: request.logprobs ?? NONE,
-      },
-      flags:
-        (request.ignoreEndTokens === true ? REQUEST_FLAG_IGNORE_END_TOKENS : 0) |
-        (request.noReuse === true ? REQUEST_FLAG_NO_REUSE : 0),
-    };
+    this.slotRequest = slotRequestOf(request, hashBlockSize);
   }
 
   /** The summary of a request that the scheduler never saw. */
@@ -64,6 +50,23 @@ export class LiveRequest {
       failure,
     };
   }
+}
+
+function slotRequestOf(request: FrontEndRequest, hashBlockSize: number): NewRequest {
+  return {
+    tokens: request.promptTokens,
+    tokensMax: request.promptTokens.length + request.maxTokens,
+    extras: extrasOf(request, hashBlockSize),
+    sampling: {
+      temperature: request.temperature,
+      topP: request.topP,
+      seed: foldSeed(request.seed),
+      logprobs: request.logprobs ?? NONE,
+    },
+    flags:
+      (request.ignoreEndTokens === true ? REQUEST_FLAG_IGNORE_END_TOKENS : 0) |
+      (request.noReuse === true ? REQUEST_FLAG_NO_REUSE : 0),
+  };
 }
 
 /** Only the first block has an extra key: the salt. */

@@ -7,6 +7,8 @@ import { addRoutes, type RoutePorts } from "./http/routes.ts";
 import { importOptional } from "./model/optional-packages.ts";
 
 const BODY_BYTES_MAX = 8 * 1024 * 1024;
+/** Connections at a time; one more is closed at once. */
+const CONNECTIONS_MAX = 16_384;
 /** How long a client may take to send a request. */
 const RECEIVE_TIMEOUT_MS = 60_000;
 /** After the drain's time limit: how long the aborted requests may take to end. */
@@ -59,6 +61,7 @@ export class OpenAiServer {
       forceCloseConnections: true,
     });
     const state = { closing: false, answering: 0 };
+    server.server.maxConnections = CONNECTIONS_MAX;
     prepare(server, options, state);
     try {
       await server.listen({ host: options.host ?? "127.0.0.1", port: options.port });

@@ -47,9 +47,11 @@ describe("bad parameters", () => {
     [{ prompt: "x", stream: "yes" }, "stream", "invalid_value"],
     [{ prompt: "x", stream_options: { include_usage: true } }, "stream_options", "invalid_value"],
     [{ prompt: "x", cache_salt: "" }, "cache_salt", "invalid_value"],
+    [{ prompt: "x", cache_salt: "\ud800" }, "cache_salt", "invalid_value"],
     [{ prompt: "x", frobnicate: 1 }, "frobnicate", "unknown_parameter"],
     [{ prompt: "x", model: "other" }, "model", "model_not_found"],
     [{ prompt: "x".repeat(200) }, "prompt", "context_length_exceeded"],
+    [{ prompt: "x".repeat(20_000) }, "prompt", "context_length_exceeded"],
     [{ prompt: "x", max_tokens: 199 }, "max_tokens", "context_length_exceeded"],
   ])("completions: %j", async (body, param, code) => {
     const { world, post } = await serve("ok");
@@ -90,6 +92,11 @@ describe("bad parameters", () => {
     [chat({ logprobs: 2 }), "logprobs", "invalid_value"],
     [chat({ logprobs: true, top_logprobs: 21 }), "top_logprobs", "invalid_value"],
     [chat({ max_completion_tokens: 500 }), "max_completion_tokens", "context_length_exceeded"],
+    [
+      { messages: [{ role: "user", content: "x".repeat(20_000) }] },
+      "messages",
+      "context_length_exceeded",
+    ],
     [chat({ prompt: "x" }), "prompt", "unknown_parameter"],
   ])("chat: %j", async (body, param, code) => {
     const { world, post } = await serve("ok");

@@ -2,6 +2,7 @@ import type { ModelTokenizer } from "../model/tokenizer.ts";
 import type { FrontEndRequest } from "../front-end-types.ts";
 import { chatMessages } from "./chat-messages.ts";
 import { ApiError, badParameter } from "./errors.ts";
+import { longestTokenText } from "./token-text.ts";
 import {
   chatSchema,
   completionSchema,
@@ -40,7 +41,7 @@ export function parseCompletion(
 ): AnswerRequest {
   const parsed = parseBody(completionSchema, body);
   checkModel(parsed.model, model);
-  const promptTokens = completionTokens(parsed.prompt, model.tokenizer);
+  const promptTokens = completionTokens(parsed.prompt, model);
   const maxTokens = answerTokens(
     promptTokens,
     parsed.max_tokens ?? COMPLETION_TOKENS_DEFAULT,
@@ -57,7 +58,10 @@ export function parseChat(body: unknown, model: ServedModel, random: () => numbe
   if (parsed.top_logprobs !== undefined && parsed.logprobs !== true) {
     throw badParameter("top_logprobs", "needs 'logprobs': true.");
   }
-  const promptTokens = model.tokenizer.encodeChat(chatMessages(parsed.messages));
+  const messages = chatMessages(parsed.messages);
+  const units = messages.reduce((sum, { content }) => sum + content.length, 0);
+  checkTextLength(units, model, "messages");
+  const promptTokens = model.tokenizer.encodeChat(messages);
   const field = parsed.max_completion_tokens === undefined ? "max_tokens" : "max_completion_tokens";
   const maxTokens = answerTokens(promptTokens, parsed[field], model, field);
   const logprobs = parsed.logprobs === true ? (parsed.top_logprobs ?? 0) : undefined;
@@ -99,28 +103,24 @@ export function unknownModel(asked: string, model: ServedModel): ApiError {
   return new ApiError(404, text, "model_not_found", "model");
 }
 
-function completionTokens(prompt: CompletionBody["prompt"], tokenizer: ModelTokenizer): Int32Array {
-  if (typeof prompt === "string") return tokenizer.encode(prompt);
+function completionTokens(prompt: CompletionBody["prompt"], model: ServedModel): Int32Array {
+  const { tokenizer } = model;
   const [first] = prompt;
-  if (typeof first === "string" || Array.isArray(first)) {
-    if (prompt.length > 1) {
-      throw badParameter(
-        "prompt",
-        `holds ${prompt.length} prompts. Send one request for each.`,
-        "unsupported_parameter",
-      );
-    }
-    if (typeof first === "string") return tokenizer.encode(first);
+  const listed = typeof prompt !== "string" && (typeof first === "string" || Array.isArray(first));
+  if (listed && prompt.length > 1) {
+    const problem = `holds ${prompt.length} prompts. Send one request for each.`;
+    throw badParameter("prompt", problem, "unsupported_parameter");
   }
-  const tokens = (Array.isArray(first) ? first : prompt) as readonly number[];
+  const only = listed ? first : prompt;
+  if (typeof only === "string") {
+    checkTextLength(only.length, model, "prompt");
+    return tokenizer.encode(only);
+  }
+  const tokens = only as readonly number[];
   const outside = tokens.find((token) => token >= tokenizer.vocabSize);
-  if (outside !== undefined) {
-    throw badParameter(
-      "prompt",
-      `token id ${outside} is not below the vocabulary's size, ${tokenizer.vocabSize}.`,
-    );
-  }
-  return Int32Array.from(tokens);
+  if (outside === undefined) return Int32Array.from(tokens);
+  const problem = `token id ${outside} is not below the vocabulary's size, ${tokenizer.vocabSize}.`;
+  throw badParameter("prompt", problem);
 }
 
 /** How many tokens the answer may have; throws when prompt and answer do not fit into the context. */
@@ -146,6 +146,14 @@ function answerTokens(
     throw tooLong(text, context, param);
   }
   return asked;
+}
+
+/** Refuses what cannot fit however it is cut into tokens, before a tokenizer spends seconds on it. */
+function checkTextLength(units: number, model: ServedModel, param: string): void {
+  const context = model.contextTokensMax;
+  const most = context * longestTokenText(model.tokenizer);
+  if (units <= most) return;
+  throw tooLong(`The text of ${units} characters is longer than that. Shorten it.`, context, param);
 }
 
 function tooLong(text: string, context: number, param: string): ApiError {

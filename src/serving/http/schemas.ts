@@ -23,7 +23,7 @@ const TOKEN_COUNT = "must be a whole number of at least 1";
 const SEED = "must be a whole number between -(2^53 - 1) and 2^53 - 1";
 const TOP_P = "must be a number above 0 and up to 1";
 const LOGPROBS = `must be a whole number from 0 to ${TOP_LOGPROBS_MAX}`;
-const SALT = `must be a text of 1 to ${SALT_CHARACTERS_MAX} characters`;
+const SALT = `must be a text of 1 to ${SALT_CHARACTERS_MAX} whole characters`;
 
 const common = {
   model: optional(z.string({ error: "must be the name of a model" })),
@@ -39,7 +39,13 @@ const common = {
       { error: 'must be an object such as {"include_usage": true}' },
     ),
   ),
-  cache_salt: optional(z.string({ error: SALT }).min(1, SALT).max(SALT_CHARACTERS_MAX, SALT)),
+  cache_salt: optional(
+    z
+      .string({ error: SALT })
+      .min(1, SALT)
+      .max(SALT_CHARACTERS_MAX, SALT)
+      .refine((text) => text.isWellFormed(), SALT),
+  ),
   ignore_eos: flag(),
   x_mooncake_kv: flag(),
   x_mooncake_no_reuse: flag(),

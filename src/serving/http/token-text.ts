@@ -20,3 +20,20 @@ export function tokenText(tokenizer: ModelTokenizer, token: number): string {
 export function jsonLogprob(logprob: number): number | null {
   return Number.isNaN(logprob) ? null : Math.max(logprob, -9999);
 }
+
+/** Special tokens have no bytes, and their written forms are shorter than this. */
+const SPECIAL_CHARACTERS_MAX = 64;
+const longest = new WeakMap<ModelTokenizer, number>();
+
+/** No token stands for more characters than this. */
+export function longestTokenText(tokenizer: ModelTokenizer): number {
+  let most = longest.get(tokenizer);
+  if (most === undefined) {
+    most = SPECIAL_CHARACTERS_MAX;
+    for (let token = 0; token < tokenizer.vocabSize; token++) {
+      most = Math.max(most, tokenizer.tokenBytes(token).length);
+    }
+    longest.set(tokenizer, most);
+  }
+  return most;
+}
