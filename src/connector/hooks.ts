@@ -107,8 +107,8 @@ export interface SchedulerHooks {
   nextDeadlineMs(): number;
   /**
    * Turns overdue lookups into TIMEOUT and cancels overdue loads, which go on waiting for the engine's word; visits slots
-   * whose wait ended by that. A visited slot that waits for a load has waited for that word in vain for another
-   * loadTimeoutMs: its blocks stay quarantined, so take them away as by preemption and compute.
+   * whose wait ended by that. `loadLost`: the slot has waited in vain for that word for another loadTimeoutMs; its blocks
+   * stay quarantined, so take them away as by preemption and compute.
    */
-  expire(visit: (slot: number) => void): void;
+  expire(visit: (slot: number, loadLost: boolean) => void): void;
 }

@@ -167,13 +167,13 @@ export class Lookups {
     }
   }
 
-  expire(visit: (slot: number) => void): void {
+  expire(visit: (slot: number, loadLost: boolean) => void): void {
     const now = this.#ports.nowMs();
     for (let slot = this.#deadlines.takeDue(now); slot !== NONE;) {
       // An answer that came before anyone looked is still an answer.
       if (this.#answered(slot)) this.#settleUnseen(slot, NONE);
       else this.#timeOut(slot);
-      visit(slot);
+      visit(slot, false);
       slot = this.#deadlines.takeDue(now);
     }
   }

@@ -228,7 +228,7 @@ export class SchedulerSide implements SchedulerHooks {
     return Math.min(this.#lookups.nextDeadlineMs(), this.#jobDeadlines.nextMs());
   }
 
-  expire(visit: (slot: number) => void): void {
+  expire(visit: (slot: number, loadLost: boolean) => void): void {
     this.#lookups.expire(visit);
     const now = this.#ports.nowMs();
     for (;;) {
@@ -238,7 +238,7 @@ export class SchedulerSide implements SchedulerHooks {
       if (this.#jobs.isSave(job)) this.#saves.expired(job);
       else if (this.#loads.expired(job)) {
         this.#lookups.loadFailed(slot, OUTCOME_TIMEOUT);
-        visit(slot);
+        visit(slot, true);
       }
     }
   }

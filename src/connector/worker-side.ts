@@ -39,6 +39,7 @@ export class WorkerSide {
   readonly #overdue: Uint8Array;
   readonly #loadDeadlines: Deadlines;
   readonly #done: ConnectorOutput;
+  #loads = 0;
   /** Jobs taken over as done after a restart: reported with the first collection if no message has come until then. */
   #adopted: number[] = [];
 
@@ -59,6 +60,11 @@ export class WorkerSide {
     return jobs;
   }
 
+  /** Loads whose report is still to come. */
+  loadsInFlight(): number {
+    return this.#loads;
+  }
+
   /** start_load_kv: call before the step's model run when `hasSyncLoads`, otherwise at any time of the step. */
   startLoads(metadata: ConnectorMetadata): void {
     const deadline = this.#ports.nowMs() + this.#ports.settings.loadTimeoutMs;
@@ -66,6 +72,7 @@ export class WorkerSide {
       const job = metadata.loads[index]!;
       this.#started[job] = 1;
       this.#overdue[job] = 0;
+      this.#loads++;
       this.#loadDeadlines.set(job, deadline);
       this.#ports.send(ACTOR_LOADER, { kind: "load", job, worker: this.#worker });
     }
@@ -95,6 +102,7 @@ export class WorkerSide {
       addDoneSave(this.#done, job, message.outcome);
       return true;
     }
+    this.#loads--;
     this.#loadDeadlines.delete(job);
     // A load that was cancelled because it was overdue ended by its deadline.
     const cancelled = message.outcome === OUTCOME_CANCELLED && this.#overdue[job] === 1;
@@ -147,6 +155,7 @@ export class WorkerSide {
       // Pairs with the loader's and saver's stores: what they had not taken, they have to be told again.
       const state = stateOf(Atomics.load(tables.jobs, at + JOB_STATE_WORD));
       const save = tables.jobs[at + JOB_KIND] === JOB_KIND_SAVE;
+      if (!save) this.#loads++;
       if (state === JOB_STATE_DONE) this.#adopted.push(job);
       if (state !== JOB_STATE_NEW) continue;
       if (save) this.#ports.send(ACTOR_SAVER, { kind: "save", job, worker: this.#worker });
@@ -160,6 +169,9 @@ export class WorkerSide {
     const { tables } = this.#ports;
     if (tables.jobs[tables.job(job) + JOB_KIND] === JOB_KIND_SAVE)
       addDoneSave(this.#done, job, OUTCOME_CANCELLED);
-    else addDoneLoad(this.#done, job, OUTCOME_CANCELLED, NONE);
+    else {
+      this.#loads--;
+      addDoneLoad(this.#done, job, OUTCOME_CANCELLED, NONE);
+    }
   }
 }

@@ -1,0 +1,177 @@
+import type { Mailbox } from "../../actors/mailbox/mailbox.ts";
+import type { Message } from "../../actors/messages.ts";
+import { REQUEST_LOOKUP_WORD } from "../../blocks/layout.ts";
+import { PageAllocator } from "../../blocks/page-arena.ts";
+import type { RequestSlots } from "../../blocks/request-slots.ts";
+import type { Tables } from "../../blocks/tables.ts";
+import { MooncakeKvError } from "../../errors.ts";
+import type { BlockPool } from "../hooks.ts";
+import type { ConnectorLog, SchedulerPorts, SidePorts } from "../ports.ts";
+import type { ConnectorSettings } from "../settings.ts";
+import { ConnectorSides } from "../sides.ts";
+import { Inbox } from "./inbox.ts";
+import { EmbeddedRequests } from "./requests.ts";
+
+/** What a runtime gives to the thread that attaches the connector. */
+export interface ConnectorEnds extends SidePorts {
+  readonly pool: BlockPool;
+  readonly ranks: number;
+  readonly slots: RequestSlots;
+  /** The scheduler's mailbox; nobody else reads it. */
+  readonly mailbox: Mailbox;
+  /** One word in shared memory, 0 at first: which thread has attached. */
+  readonly owner: Int32Array;
+  /** worker_threads' threadId of the calling thread. */
+  readonly threadId: number;
+  readonly hashBlocks: NonNullable<SchedulerPorts["hashBlocks"]>;
+  /** Wakes every actor that has got a message since the last call. */
+  flushWakes(): void;
+  /** Actor threads that have died so far. */
+  deaths(): number;
+}
+
+/** Both sides on the attached thread, with the mailbox that feeds them. Every call enters here first. */
+export class Attached {
+  readonly tables: Tables;
+  readonly settings: ConnectorSettings;
+  readonly log: ConnectorLog;
+  readonly sides: ConnectorSides;
+  readonly requests: EmbeddedRequests;
+  readonly nowMs: () => number;
+  readonly #ends: ConnectorEnds;
+  readonly #inbox: Inbox;
+  #abandoned: string[] = [];
+
+  /** Throws WRONG_THREAD when another thread has attached. */
+  constructor(ends: ConnectorEnds) {
+    // Pairs with the store in `detach`: one thread at a time drives the scheduler side of a runtime.
+    const owner = Atomics.compareExchange(ends.owner, 0, 0, ends.threadId + 1);
+    if (owner !== 0) throw wrongThread(owner - 1);
+    this.#ends = ends;
+    this.tables = ends.tables;
+    this.settings = ends.settings;
+    this.log = ends.log;
+    this.nowMs = () => ends.nowMs();
+    this.#inbox = new Inbox(ends.mailbox, () => ends.deaths());
+    const blockPages = new PageAllocator(ends.tables.blocks);
+    this.requests = new EmbeddedRequests(ends.tables, blockPages, ends.slots);
+    this.sides = new ConnectorSides({
+      tables: ends.tables,
+      settings: ends.settings,
+      log: ends.log,
+      trace: ends.trace,
+      nowMs: this.nowMs,
+      send: (actor, message) => ends.send(actor, message),
+      blockPages,
+      pool: ends.pool,
+      ranks: ends.ranks,
+      flushWakes: () => ends.flushWakes(),
+      hashBlocks: ends.hashBlocks,
+      readLookup: (slot) => this.#lookupWord(slot),
+      waitLookup: (slot, seen, timeoutMs) => this.#waitLookup(slot, seen, timeoutMs),
+    });
+  }
+
+  /** Asserts the thread and takes what has come. Throws WRONG_THREAD or CLOSED. */
+  enter(): this {
+    const owner = Atomics.load(this.#ends.owner, 0);
+    if (owner !== this.#ends.threadId + 1) throw owner === 0 ? detached() : wrongThread(owner - 1);
+    let taken = 0;
+    for (let message = this.#inbox.next(); message !== null; message = this.#inbox.next()) {
+      this.#take(message);
+      taken++;
+    }
+    if (taken > 0) this.releaseDrained();
+    return this;
+  }
+
+  flush(): void {
+    this.#ends.flushWakes();
+  }
+  /** Sleeps until a message comes, at most `timeoutMs`. */
+  wait(timeoutMs: number): void {
+    this.#inbox.wait(timeoutMs);
+  }
+
+  expire(): void {
+    const { hooks } = this.sides;
+    if (hooks.nextDeadlineMs() > this.nowMs()) return;
+    hooks.expire((slot, loadLost) => {
+      // A lookup that timed out answers by itself when it is asked again; a lost load nobody asks for.
+      const id = this.requests.id(slot);
+      if (id !== undefined && loadLost) this.#abandoned.push(id);
+    });
+  }
+  takeAbandoned(): readonly string[] {
+    const abandoned = this.#abandoned;
+    this.#abandoned = [];
+    return abandoned;
+  }
+
+  releaseDrained(): void {
+    if (this.requests.draining > 0)
+      this.requests.releaseDrained((slot) => this.sides.hooks.inFlight(slot));
+  }
+
+  /** Nothing lives and nothing is in flight. */
+  idle(): boolean {
+    this.enter();
+    const { live, draining } = this.requests;
+    return live === 0 && draining === 0 && this.sides.hooks.liveJobs() === 0;
+  }
+
+  /** Lets go of the runtime: another thread may attach. Every later call throws CLOSED. */
+  detach(): void {
+    Atomics.compareExchange(this.#ends.owner, 0, this.#ends.threadId + 1, 0);
+  }
+
+  #take(message: Message): void {
+    switch (message.kind) {
+      case "hashed":
+      case "lookupDone":
+      case "loadDone":
+      case "saveDone":
+      case "actorRestarted":
+        this.sides.receive(message);
+        return;
+      default:
+        this.sides.hooks.counters.staleMessages++;
+        this.log.warn({ message }, "a message that is not for the connector is dropped");
+    }
+  }
+
+  #lookupWord(slot: number): number {
+    // Pairs with the lookup actor's publishing store.
+    return Atomics.load(this.tables.requests, this.tables.request(slot) + REQUEST_LOOKUP_WORD);
+  }
+
+  /** The lookup actor sends `lookupDone` after the word, and that wakes this thread. */
+  #waitLookup(slot: number, seen: number, timeoutMs: number): number {
+    const untilMs = this.nowMs() + timeoutMs;
+    for (;;) {
+      const leftMs = untilMs - this.nowMs();
+      if (this.#lookupWord(slot) !== seen) return Math.max(leftMs, Number.MIN_VALUE);
+      if (leftMs <= 0) return 0;
+      this.#inbox.wait(leftMs);
+    }
+  }
+}
+
+function wrongThread(owner: number): MooncakeKvError {
+  return new MooncakeKvError({
+    code: "WRONG_THREAD",
+    field: "connector",
+    value: owner,
+    problem: "the scheduler side belongs to the thread that attached it",
+    remedy: "Call it from that thread only, or detach there first.",
+  });
+}
+
+function detached(): MooncakeKvError {
+  return new MooncakeKvError({
+    code: "CLOSED",
+    field: "connector",
+    problem: "is detached",
+    remedy: "Attach a new connector to the runtime.",
+  });
+}

@@ -1,0 +1,192 @@
+import { OUTCOME_NAMES } from "../../actors/messages.ts";
+import { NONE, REQUEST_FLAG_NO_REUSE } from "../../blocks/layout.ts";
+import type { RequestSlots } from "../../blocks/request-slots.ts";
+import { MooncakeKvError } from "../../errors.ts";
+import { encodeExtraWords } from "../../keys/block-extra.ts";
+import type { HashRequest } from "../../keys/block-extra.ts";
+import { FAILURE_BASE, IN_FLIGHT } from "../hooks.ts";
+import type { ConnectorMetadata } from "../hooks.ts";
+import type { Attached } from "./attached.ts";
+import type { BlockIdsPerGroup } from "./requests.ts";
+import type { FinishedTransfers } from "./worker-face.ts";
+
+export interface AddRequestOptions {
+  /** Most tokens that may be generated. Default 0: the answer's tokens are neither saved nor looked up. */
+  readonly maxTokens?: number;
+  /** Requests share blocks only with requests of the same salt. */
+  readonly cacheSalt?: string;
+  readonly lora?: HashRequest["lora"];
+  readonly multiModal?: HashRequest["multiModal"];
+  /** Neither reads nor writes the pool. */
+  readonly noReuse?: boolean;
+}
+
+export interface ScheduledRequest {
+  readonly id: string;
+  /** Tokens whose KV is there before the step, and how many the step computes. */
+  readonly numComputedTokens: number;
+  readonly numScheduledTokens: number;
+  /** Blocks that were added since `updateStateAfterAlloc` or the last step; null for none. */
+  readonly newBlockIds: BlockIdsPerGroup | null;
+}
+export interface SchedulerStep {
+  readonly scheduled: readonly ScheduledRequest[];
+  readonly preempted?: readonly string[];
+  /** Requests that ended since the last step; those that `requestFinished` was told of may be among them. */
+  readonly finished?: readonly string[];
+}
+
+/** KVConnectorBase_V1's scheduler side for a serving loop with its own scheduler. Unknown ids are counted, never fatal. */
+export class SchedulerFace {
+  /** Calls that named a request which is not there (any more). */
+  unknownIds = 0;
+  readonly #attached: Attached;
+  readonly #slots: RequestSlots;
+
+  constructor(attached: Attached, slots: RequestSlots) {
+    this.#attached = attached;
+    this.#slots = slots;
+  }
+
+  /**
+   * on_new_request: copies the prompt and starts hashing. Call before any other hook for this id. Throws CAPACITY (try again
+   * when requests have ended), INVALID_VALUE (prompt empty or too long, id in use).
+   */
+  addRequest(id: string, tokens: ArrayLike<number>, options: AddRequestOptions = {}): void {
+    const { requests, sides, tables } = this.#attached.enter();
+    if (requests.slot(id) !== NONE)
+      throw refusal(
+        "INVALID_VALUE",
+        "id",
+        id,
+        "is in use",
+        "Finish that request, or use another id.",
+      );
+    const tokensMax = tokens.length + (options.maxTokens ?? 0);
+    const blockSize = tables.dimensions.hashBlockSize;
+    const { cacheSalt = null, lora = null, multiModal = [] } = options;
+    const plain = cacheSalt === null && lora === null && multiModal.length === 0;
+    const extras = plain
+      ? null
+      : encodeExtraWords(
+          { tokens, blockSize, cacheSalt, lora, multiModal },
+          Math.floor(tokensMax / blockSize),
+        );
+    const flags = options.noReuse === true ? REQUEST_FLAG_NO_REUSE : 0;
+    const added = this.#slots.addRequest({ tokens, tokensMax, extras, flags });
+    if (!added.ok) {
+      const long = added.reason === "TOO_LONG";
+      throw refusal(
+        long ? "INVALID_VALUE" : "CAPACITY",
+        long ? "tokens" : "addRequest",
+        tokensMax,
+        long ? "the request is longer than the tables hold" : "the tables are full",
+        added.remedy,
+      );
+    }
+    requests.opened(id, added.slot);
+    sides.hooks.requestAdded(added.slot);
+  }
+
+  /** Tokens that the request has generated. */
+  appendTokens(id: string, tokens: ArrayLike<number>): void {
+    const { requests } = this.#attached.enter();
+    const slot = this.#slot(id);
+    if (slot !== NONE) requests.appendTokens(slot, tokens);
+  }
+
+  /**
+   * get_num_new_matched_tokens: [tokens beyond the local hit that the pool holds, whether they load asynchronously]. null:
+   * the lookup is in flight, ask again on a later step. Failures count as 0; see `outcome`.
+   */
+  getNumNewMatchedTokens(id: string, numComputedTokens: number): [number | null, boolean] {
+    const { sides, settings } = this.#attached.enter();
+    const slot = this.#slot(id);
+    if (slot === NONE) return [0, false];
+    const tokens = sides.hooks.matchedTokens(slot, numComputedTokens);
+    if (tokens === IN_FLIGHT) return [null, false];
+    return tokens <= FAILURE_BASE || tokens === 0 ? [0, false] : [tokens, settings.loadAsync];
+  }
+
+  /**
+   * update_state_after_alloc: `blockIds` are ALL blocks of the request. `numExternalTokens` is what was offered in this step,
+   * or 0. Throws INVALID_VALUE when it is neither, or when a block id is not one.
+   */
+  updateStateAfterAlloc(id: string, blockIds: BlockIdsPerGroup, numExternalTokens: number): void {
+    const { requests, sides } = this.#attached.enter();
+    const slot = this.#slot(id);
+    if (slot === NONE) return;
+    requests.setRow(slot, blockIds);
+    sides.hooks.blocksAllocated(slot, numExternalTokens);
+  }
+
+  /** build_connector_meta: call once each step, also for empty ones. The result is valid until the next call. */
+  buildConnectorMeta(step: SchedulerStep): ConnectorMetadata {
+    const { requests, sides } = this.#attached.enter();
+    for (const id of step.finished ?? []) if (requests.slot(id) !== NONE) this.requestFinished(id);
+    for (const id of step.preempted ?? []) {
+      const slot = this.#slot(id);
+      if (slot === NONE) continue;
+      sides.hooks.preempted(slot);
+      requests.clearRow(slot);
+    }
+    for (const { id, numComputedTokens, numScheduledTokens, newBlockIds } of step.scheduled) {
+      const slot = this.#slot(id);
+      if (slot === NONE) continue;
+      if (newBlockIds !== null) requests.appendRow(slot, newBlockIds);
+      sides.hooks.scheduled(slot, numComputedTokens, numScheduledTokens);
+    }
+    this.#attached.expire();
+    return sides.hooks.buildMetadata();
+  }
+
+  /** update_connector_output: unpins what is done. Call before acting on `finished`. */
+  updateConnectorOutput(finished: FinishedTransfers): void {
+    const { sides } = this.#attached.enter();
+    sides.hooks.applyOutput(finished.output);
+    this.#attached.releaseDrained();
+  }
+
+  /** request_finished, also for aborts, once, before the blocks are freed. Never delays that: saves pin their blocks. */
+  requestFinished(id: string, _blockIds?: BlockIdsPerGroup): [false, null] {
+    const { requests, sides } = this.#attached.enter();
+    const slot = this.#slot(id);
+    if (slot === NONE) return [false, null];
+    sides.hooks.requestFinished(slot);
+    requests.finished(id, slot);
+    this.#attached.releaseDrained();
+    return [false, null];
+  }
+
+  /** How the request's lookup or load ended: HIT, MISS, TIMEOUT, ENGINE_ERROR, ENGINE_DOWN, ... or NONE. */
+  outcome(id: string): (typeof OUTCOME_NAMES)[number] {
+    const { sides } = this.#attached.enter();
+    const slot = this.#slot(id);
+    return slot === NONE ? "NONE" : (OUTCOME_NAMES[sides.hooks.outcome(slot)] ?? "NONE");
+  }
+
+  /** take_events: KV-cache events are not published by this build, so the list is empty. */
+  takeEvents(): readonly never[] {
+    this.#attached.enter();
+    return [];
+  }
+
+  #slot(id: string): number {
+    const slot = this.#attached.requests.slot(id);
+    if (slot === NONE) {
+      this.unknownIds++;
+      this.#attached.log.debug({ id }, "a call names a request that is not there");
+    }
+    return slot;
+  }
+}
+
+function refusal(
+  code: "CAPACITY" | "INVALID_VALUE",
+  field: string,
+  value: unknown,
+  problem: string,
+  remedy: string,
+): MooncakeKvError {
+  return new MooncakeKvError({ code, field, value, problem, remedy });
+}
