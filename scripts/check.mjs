@@ -1,18 +1,15 @@
-// `npm run check`: types, lint, format, house rules.
+// `npm run check`: types, lint, format, house rules. Shows everything that is wrong, not only the first.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { CHECKS } from "./lib/checks.mjs";
-import { runMain, runStep } from "./lib/steps.mjs";
-import { vitestSuite } from "./lib/suites.mjs";
+import { root, runMain, StepFailure } from "./lib/steps.mjs";
+import { checkSuite, vitestSuite } from "./lib/suites.mjs";
 
 await runMain(async () => {
-  let failed = 0;
-  for (const { title, args } of CHECKS) {
-    const { code, output } = await runStep(title, process.execPath, args, { timeoutSeconds: 180, allowFailure: true });
-    if (code !== 0) {
-      failed++;
-      process.stderr.write(output);
-    }
+  if (!existsSync(join(root, "node_modules", ".package-lock.json"))) {
+    throw new StepFailure("The npm packages are not installed. Run `npm run setup` first.");
   }
-  const house = await vitestSuite("house", 120);
-  if (house.failed > 0) process.stderr.write(house.output);
-  process.exitCode = failed + house.failed > 0 ? 1 : 0;
+  const results = [await checkSuite(CHECKS), await vitestSuite("house", 120)];
+  for (const { failed, output } of results) if (failed > 0) process.stdout.write(`\n${output}\n`);
+  process.exitCode = results.some(({ failed }) => failed > 0) ? 1 : 0;
 });

@@ -1,16 +1,24 @@
 // Makes a checkout ready: tools, npm packages, addon, dist. May be run again at any time; then it takes seconds.
+//   --without-tests   does not ask for what only the tests need
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build } from "./build.mjs";
-import { root, runMain, runStep } from "./lib/steps.mjs";
-import { ensureTools } from "./lib/tools.mjs";
+import { root, runMain, runStep, StepFailure } from "./lib/steps.mjs";
+import { ensureTools, nodeIncludeFolder } from "./lib/tools.mjs";
 
 export async function setUp({ tests = false } = {}) {
+  if (!existsSync(join(root, "package-lock.json"))) {
+    throw new StepFailure(
+      "package-lock.json is missing: this is not a whole checkout. Clone the repository again.",
+    );
+  }
   await ensureTools({ tests });
+  nodeIncludeFolder();
   if (packagesAreStale()) {
     await runStep("install npm packages", "npm", ["ci", "--no-audit", "--no-fund"], {
       timeoutSeconds: 600,
+      // The CPU build comes in the package; the install script would fetch a GPU build.
       env: { ONNXRUNTIME_NODE_INSTALL: "skip" },
     });
   }
@@ -18,9 +26,12 @@ export async function setUp({ tests = false } = {}) {
 }
 
 function packagesAreStale() {
+  // npm writes this file last, so that an installation that was cut off counts as absent.
   const installed = join(root, "node_modules", ".package-lock.json");
   if (!existsSync(installed)) return true;
   return statSync(installed).mtimeMs < statSync(join(root, "package-lock.json")).mtimeMs;
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) await runMain(() => setUp({ tests: true }));
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  await runMain(() => setUp({ tests: !process.argv.includes("--without-tests") }));
+}

@@ -1,76 +1,140 @@
-import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { cmakeGenerator } from "../build-native.mjs";
+import { cmakeBuild } from "./cmake.mjs";
 import { root, runStep } from "./steps.mjs";
 
-/** Result of a suite: counts of single tests. A suite that could not run counts as one failure. */
-const failedToRun = (output) => ({ passed: 0, failed: 1, output });
-
-/** Vitest over one folder of test/. */
-export async function vitestSuite(kind, timeoutSeconds) {
-  const report = join(root, "build", "reports", `${kind.replaceAll("/", "-")}.json`);
-  mkdirSync(join(root, "build", "reports"), { recursive: true });
-  rmSync(report, { force: true });
-  const { code, output } = await runStep(
-    `test/${kind}`,
-    process.execPath,
-    [
-      join(root, "node_modules", "vitest", "vitest.mjs"),
-      "run",
-      "--reporter=json",
-      `--outputFile.json=${report}`,
-      "--reporter=default",
-      "--dir",
-      join("test", kind),
-    ],
-    { timeoutSeconds, allowFailure: true },
-  );
-  if (!existsSync(report)) return failedToRun(output);
-  const result = JSON.parse(readFileSync(report, "utf8"));
-  // A test file that could not be loaded has no tests to count: it is one failure.
-  const unloadable = result.testResults.filter((file) => file.status === "failed" && file.assertionResults.length === 0).length;
-  const failed = result.numFailedTests + unloadable;
-  return { passed: result.numPassedTests, failed: failed > 0 || code === 0 ? failed : 1, skipped: result.numPendingTests, output };
-}
-
-/** GoogleTest programs: plain, or with one sanitizer. */
-export async function nativeSuite(sanitizer, timeoutSeconds) {
-  const name = sanitizer === "" ? "native" : `native (${sanitizer} sanitizer)`;
-  const folder = join(root, "build", sanitizer === "" ? "native-test" : `native-test-${sanitizer}`);
-  const build = [
-    ["-S", "native", "-B", folder, "-DMOONCAKE_KV_ADDON=OFF", "-DMOONCAKE_KV_TESTS=ON", `-DMOONCAKE_KV_SANITIZER=${sanitizer}`, ...cmakeGenerator()],
-    ["--build", folder, "--parallel", "2"],
-  ];
-  for (const args of build) {
-    const { code, output } = await runStep(`${name}: ${args[0] === "-S" ? "configure" : "build"}`, "cmake", args, { timeoutSeconds, allowFailure: true });
-    if (code !== 0) return failedToRun(output);
-  }
-  const junit = join(folder, "junit.xml");
-  rmSync(junit, { force: true });
-  const { output } = await runStep(
-    name,
-    "ctest",
-    ["--test-dir", folder, "--output-on-failure", "--parallel", "2", "--timeout", "120", "--output-junit", junit],
-    { timeoutSeconds, allowFailure: true },
-  );
-  if (!existsSync(junit)) return failedToRun(output);
-  const [, tests, failures] = /tests="(\d+)"\s+failures="(\d+)"/.exec(readFileSync(junit, "utf8")) ?? [];
-  if (tests === undefined || tests === "0") return failedToRun(output);
-  return { passed: Number(tests) - Number(failures), failed: Number(failures), output };
-}
+/** A suite that could not run counts as one failure. */
+const couldNotRun = (output) => ({ passed: 0, failed: 1, skipped: 0, output });
 
 /** Each command of `npm run check` counts as one test. */
 export async function checkSuite(commands) {
-  let passed = 0;
-  let failed = 0;
-  let all = "";
+  const result = { passed: 0, failed: 0, skipped: 0, output: "" };
   for (const { title, args } of commands) {
-    const { code, output } = await runStep(title, process.execPath, args, { timeoutSeconds: 180, allowFailure: true });
-    if (code === 0) passed++;
+    const { code, output } = await runStep(title, process.execPath, args, {
+      timeoutSeconds: 180,
+      allowFailure: true,
+    });
+    if (code === 0) result.passed++;
     else {
-      failed++;
-      all += `${title}\n${output}\n`;
+      result.failed++;
+      result.output += `${title}:\n${output}\n`;
     }
   }
-  return { passed, failed, output: all };
+  return result;
+}
+
+/** Vitest over one folder of test/. Skipped tests count as failed: a test that never runs proves nothing. */
+export async function vitestSuite(kind, timeoutSeconds) {
+  const reports = join(root, "build", "reports");
+  const report = join(reports, `${kind}.json`);
+  mkdirSync(reports, { recursive: true });
+  rmSync(report, { force: true });
+  const vitest = join(root, "node_modules", "vitest", "vitest.mjs");
+  const args = [
+    vitest,
+    "run",
+    join(root, "test", kind, "/"),
+    "--reporter=default",
+    "--reporter=json",
+    `--outputFile.json=${report}`,
+  ];
+  const { code, output } = await runStep(`test/${kind}`, process.execPath, args, {
+    timeoutSeconds,
+    allowFailure: true,
+  });
+  const text = existsSync(report) ? readFileSync(report, "utf8") : "";
+  if (text === "") return couldNotRun(output);
+  return countVitest(JSON.parse(text), code, output);
+}
+
+export function countVitest(report, code, output) {
+  const tests = report.testResults.flatMap((file) => file.assertionResults);
+  const passed = tests.filter((each) => each.status === "passed").length;
+  const failed = tests.filter((each) => each.status === "failed").length;
+  const others = tests.length - passed - failed;
+  // A file that could not be loaded has no tests to count: it is one failure.
+  const unloadable = report.testResults.filter(
+    (file) => file.status === "failed" && file.assertionResults.length === 0,
+  ).length;
+  const total = failed + others + unloadable;
+  // An error outside of any test (an unhandled rejection, a worker that crashed) shows in the exit code alone.
+  return {
+    passed,
+    failed: total === 0 && (code !== 0 || passed === 0) ? 1 : total,
+    skipped: others,
+    output,
+  };
+}
+
+const SANITIZER_FOLDERS = {
+  "": "native-test",
+  address: "native-test-asan",
+  thread: "native-test-tsan",
+};
+
+/** GoogleTest programs: plain (""), or with one sanitizer. */
+export async function nativeSuite(sanitizer, timeoutSeconds) {
+  const title = sanitizer === "" ? "test/native" : `test/native (${sanitizer} sanitizer)`;
+  const folder = join(root, "build", SANITIZER_FOLDERS[sanitizer]);
+  const built = await cmakeBuild(
+    title,
+    folder,
+    {
+      CMAKE_BUILD_TYPE: "Release",
+      MOONCAKE_KV_ADDON: "OFF",
+      MOONCAKE_KV_TESTS: "ON",
+      MOONCAKE_KV_SANITIZER: sanitizer,
+    },
+    { timeoutSeconds, allowFailure: true },
+  );
+  if (built.code !== 0) return couldNotRun(built.output);
+  const report = join(folder, "junit.xml");
+  rmSync(report, { force: true });
+  const args = [
+    "--test-dir",
+    folder,
+    "--output-on-failure",
+    "--parallel",
+    "2",
+    "--timeout",
+    "120",
+    "--output-junit",
+    report,
+  ];
+  const { code, output } = await runStep(title, "ctest", args, {
+    timeoutSeconds,
+    allowFailure: true,
+  });
+  return existsSync(report)
+    ? countJunit(readFileSync(report, "utf8"), code, output)
+    : couldNotRun(output);
+}
+
+/** A GoogleTest that skips itself needs hardware that is not here: it is shown, and counts neither way. */
+export function countJunit(xml, code, output) {
+  const head = /<testsuite\b[^>]*>/.exec(xml)?.[0] ?? "";
+  const number = (name) => Number(new RegExp(`\\b${name}="(\\d+)"`).exec(head)?.[1] ?? Number.NaN);
+  const [tests, failures, disabled, skipped] = ["tests", "failures", "disabled", "skipped"].map(
+    number,
+  );
+  if (!(tests > 0)) return couldNotRun(output);
+  const failed = failures + disabled;
+  return {
+    passed: tests - failed - skipped,
+    failed: failed === 0 && code !== 0 ? 1 : failed,
+    skipped,
+    output,
+  };
+}
+
+/** Folders of test/ that hold vitest files, `native` and the long ones of `full` apart. */
+export function vitestKinds() {
+  const folders = readdirSync(join(root, "test"), { withFileTypes: true }).filter((entry) =>
+    entry.isDirectory(),
+  );
+  return folders
+    .map((entry) => entry.name)
+    .filter((name) =>
+      readdirSync(join(root, "test", name)).some((file) => file.endsWith(".test.ts")),
+    );
 }
