@@ -88,6 +88,8 @@ export class SchedulerCore {
   /** The connector made an offer or has a load to write down: its step must be closed by buildMetadata. */
   metadataOpen = false;
   stopping = false;
+  /** A predecessor died, and the model has not answered the fence yet: see recovery.ts. */
+  recovering = false;
   /** Something changed since the last admission: a request became ready, blocks came back. */
   admissionDue = false;
   context: ActorContext;

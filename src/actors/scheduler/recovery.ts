@@ -13,13 +13,22 @@ import { addRequest, finish, makeReady, release, requestHashes, unpark } from ".
 
 /**
  * A successor of a dead scheduler: every live request waits anew and is recomputed from its prompt and the tokens that the
- * front end has. The fence holds everything up until the step of the predecessor is over, because the model may still write
- * blocks and read rows of it.
+ * front end has. First of all a fence: until it is answered, the model may still write blocks and read rows for the
+ * predecessor, so no row is touched, no job taken over, and nothing allocated.
  */
-export function recover(core: SchedulerCore): void {
-  const { tables, connector, step, context } = core;
+export function beginRecovery(core: SchedulerCore): void {
+  core.recovering = true;
+  core.step.sendFence(core.context);
+}
+
+/**
+ * The model is idle. What came meanwhile and was dropped is in the tables: new requests (live word), aborts (flag), reports
+ * of jobs (state word).
+ */
+export function finishRecovery(core: SchedulerCore): void {
+  const { tables, connector } = core;
+  core.recovering = false;
   connector?.adopt();
-  step.sendFence(context);
   for (let slot = 0; slot < tables.dimensions.requestSlots; slot++) {
     // Pairs with the owner's store: line 0 of a live record is whole.
     if (Atomics.load(tables.requests, tables.request(slot) + REQUEST_LIVE_WORD) === 1)

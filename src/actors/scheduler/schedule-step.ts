@@ -13,13 +13,12 @@ export function schedule(core: SchedulerCore): void {
   const { step, context } = core;
   if (step.fence !== 0) return;
   core.roomAtMs = Infinity;
+  step.sequences = 0;
   if (step.inFlight === 0 && core.syncLoads === 0) fill(core);
   else if (core.admissionDue) admit(core);
-  const sequences = step.busy() ? 0 : step.sequences;
+  const { sequences } = step;
   closeConnectorStep(core, sequences);
-  step.sequences = 0;
   if (sequences === 0) return;
-  step.sequences = sequences;
   context.trace.record("stepScheduled", NONE, NONE, step.nextNumber(), sequences);
   step.send(context);
 }

@@ -9,13 +9,14 @@ import {
   type Hashed,
   type LookupDone,
   type Message,
+  type MessageKind,
 } from "../messages.ts";
 import type { Actor, ActorContext, Inbox } from "../step.ts";
 import { takeStepDone } from "./apply-step.ts";
 import { SchedulerCore, type SchedulerOptions } from "./core.ts";
 import { updateGauges } from "./gauges.ts";
 import { takeConnectorOutput } from "./load-results.ts";
-import { recover, takeRestart } from "./recovery.ts";
+import { beginRecovery, finishRecovery, takeRestart } from "./recovery.ts";
 import {
   STATE_DRAINING,
   STATE_FREE,
@@ -36,6 +37,14 @@ import {
 import { schedule } from "./schedule-step.ts";
 import { CounterPublisher, type SchedulerCounters } from "./scheduler-counters.ts";
 
+/** What a recovering scheduler takes; the rest it finds in the tables afterwards. */
+const RECOVERING_KINDS: ReadonlySet<MessageKind> = new Set([
+  "stepDone",
+  "actorRestarted",
+  "dropLocalCache",
+  "stop",
+]);
+
 /**
  * The built-in scheduler: continuous batching with chunked prefill over a paged block table, with a local prefix cache, and
  * with the connector's hooks called as vLLM's scheduler calls them. It never waits: requests that wait for hashes, lookups
@@ -44,14 +53,13 @@ import { CounterPublisher, type SchedulerCounters } from "./scheduler-counters.t
 export class SchedulerActor implements Actor {
   readonly #core: SchedulerCore;
   readonly #publisher: CounterPublisher | null;
-  #recovered: boolean;
+  #started = false;
 
   /** `context` is the one that every `step` gets; the connector in `options` was made with the same `options.memory`. */
   constructor(options: SchedulerOptions, context: ActorContext) {
     this.#core = new SchedulerCore(options, context);
     this.#publisher =
       options.counterBlock === undefined ? null : new CounterPublisher(options.counterBlock);
-    this.#recovered = context.epoch === 1;
   }
 
   /** What was counted, and how things stood after the last step. Read on the scheduler's thread. */
@@ -63,14 +71,14 @@ export class SchedulerActor implements Actor {
     const core = this.#core;
     if (tables !== core.tables) brokenInvariant("the scheduler's tables are not the host's");
     core.context = context;
-    if (!this.#recovered) {
-      this.#recovered = true;
-      recover(core);
-    }
+    if (!this.#started && context.epoch > 1) beginRecovery(core);
+    this.#started = true;
     for (let message = inbox.next(); message !== null; message = inbox.next()) this.#take(message);
-    takeConnectorOutput(core);
-    expire(core);
-    schedule(core);
+    if (!core.recovering) {
+      takeConnectorOutput(core);
+      expire(core);
+      schedule(core);
+    }
     updateGauges(core);
     this.#publisher?.publish(core.counters, core.allocator.usableBlocks());
     return nextDeadlineMs(core);
@@ -83,6 +91,7 @@ export class SchedulerActor implements Actor {
 
   #take(message: Message): void {
     const core = this.#core;
+    if (core.recovering && !RECOVERING_KINDS.has(message.kind)) return;
     switch (message.kind) {
       case "addRequest":
         return takeAdd(core, message);
@@ -99,7 +108,9 @@ export class SchedulerActor implements Actor {
         if (core.connector?.receive(message) !== true) core.stale(message.kind, NONE);
         return;
       case "stepDone":
-        return takeStepDone(core, message);
+        takeStepDone(core, message);
+        if (core.recovering && core.step.fence === 0) finishRecovery(core);
+        return;
       case "actorRestarted":
         return takeRestart(core, message);
       case "stop":
