@@ -209,13 +209,18 @@ export const BATCH_QUEUE_MICROSECONDS = 7;
 export const BATCH_ENGINE_MICROSECONDS = 8;
 /** Which job the batch works for, for a successor. */
 export const BATCH_JOB = 9;
+/**
+ * Among actors only: 1 once the engine has taken the batch. A successor that finds a submitted batch without it cannot know
+ * whether its predecessor died before or after handing it over, and hands it over again (the engine refuses a second time).
+ */
+export const ACTOR_BATCH_TAKEN = 10;
 
 export const BATCH_STATE_FREE = 0;
 export const BATCH_STATE_FILLING = 1;
 export const BATCH_STATE_SUBMITTED = 2;
 export const BATCH_STATE_DONE = 3;
 
-/** One key of a batch: (group, prefix index, block id, hash row). For `exists` and `remove` the block id is NONE. */
+/** One key of a batch: (group, prefix index, block id, hash row). `exists` and `remove` do not look at the block id. */
 export const ENTRY_WORDS = 4;
 export const ENTRY_GROUP = 0;
 export const ENTRY_PREFIX = 1;
