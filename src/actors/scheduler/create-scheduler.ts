@@ -27,7 +27,10 @@ export interface CreateSchedulerOptions {
 }
 
 /** The scheduler actor with its connector: the same for the thread host and the simulated host. */
-export function createScheduler(options: CreateSchedulerOptions, context: ActorContext): SchedulerActor {
+export function createScheduler(
+  options: CreateSchedulerOptions,
+  context: ActorContext,
+): SchedulerActor {
   const { tables, settings, flushWakes, monotonicMs } = options;
   const memory = createSchedulerMemory(tables);
   const connector = options.pool
@@ -50,7 +53,6 @@ export function createScheduler(options: CreateSchedulerOptions, context: ActorC
           : { waitLookup: lookupWait(tables, monotonicMs) }),
       })
     : null;
-  if (context.epoch > 1) connector?.adopt();
   return new SchedulerActor(
     {
       tables,
