@@ -41,6 +41,7 @@ export async function vitestSuite(kind, timeoutSeconds) {
   const { code, output } = await runStep(`test/${kind}`, process.execPath, args, {
     timeoutSeconds,
     allowFailure: true,
+    env: { NO_COLOR: "1", FORCE_COLOR: undefined },
   });
   const text = existsSync(report) ? readFileSync(report, "utf8") : "";
   if (text === "") return couldNotRun(output);
