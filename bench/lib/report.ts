@@ -12,7 +12,9 @@ export class Report {
 
   constructor(name: string) {
     this.#name = name;
-    console.log(`${name}: Node ${process.versions.node}, ${cpus()[0]?.model ?? "?"} x ${cpus().length}, ${arch()} ${release()}`);
+    console.log(
+      `${name}: Node ${process.versions.node}, ${cpus()[0]?.model ?? "?"} x ${cpus().length}, ${arch()} ${release()}`,
+    );
   }
 
   figure(name: string, value: number, unit: string): void {
@@ -25,7 +27,9 @@ export class Report {
     const reach = `${direction === "most" ? "<=" : ">="} ${format(bound)}`;
     const reached = direction === "most" ? value <= bound : value >= bound;
     this.#ratios.push({ name, value, reach, reached });
-    console.log(`ratio ${name} ${format(value)} (reach: ${reach})${reached ? "" : "  NOT REACHED"}`);
+    console.log(
+      `ratio ${name} ${format(value)} (reach: ${reach})${reached ? "" : "  NOT REACHED"}`,
+    );
   }
 
   /** Writes the JSON file when `--json FILE` was given. */

@@ -34,7 +34,10 @@ const ANSWER_TOKENS = 16;
  * Every pair has its own `cache_salt`, so its first request is truly cold; then the local cache is dropped, and the same
  * request and the conversation's next turn find their prefix in the pool only.
  */
-export async function runDemo(application: Application, show: (text: string) => void): Promise<DemoResult> {
+export async function runDemo(
+  application: Application,
+  show: (text: string) => void,
+): Promise<DemoResult> {
   const rows: DemoRow[] = [];
   await ask(application, "warm-up", [{ role: "user", content: "Hello" }], "warm-up");
   const colds: DemoRow[] = [];
@@ -54,7 +57,9 @@ export async function runDemo(application: Application, show: (text: string) => 
   await post(application, "/debug/drop_local_cache", {});
   const first = colds.at(-1)?.answer ?? "";
   rows.push(await ask(application, "next turn, from the pool", nextTurn(first), `demo ${PAIRS}`));
-  const bitEqual = pools.every((pool, pair) => pool.logitsHash === colds[pair]?.logitsHash && pool.tokensFromPool > 0);
+  const bitEqual = pools.every(
+    (pool, pair) => pool.logitsHash === colds[pair]?.logitsHash && pool.tokensFromPool > 0,
+  );
   return {
     model: application.modelName,
     rows,
@@ -70,19 +75,32 @@ type Message = { readonly role: "system" | "user" | "assistant"; readonly conten
 function firstTurn(): Message[] {
   const rules = Array.from(
     { length: 24 },
-    (_, index) => `Rule ${index + 1}: answer briefly, name your sources, and never invent a number that was not given to you.`,
+    (_, index) =>
+      `Rule ${index + 1}: answer briefly, name your sources, and never invent a number that was not given to you.`,
   );
   return [
-    { role: "system", content: `You are a careful assistant of a small library. ${rules.join(" ")}` },
+    {
+      role: "system",
+      content: `You are a careful assistant of a small library. ${rules.join(" ")}`,
+    },
     { role: "user", content: "What is the capital of France?" },
   ];
 }
 
 function nextTurn(answer: string): Message[] {
-  return [...firstTurn(), { role: "assistant", content: answer }, { role: "user", content: "And of Italy?" }];
+  return [
+    ...firstTurn(),
+    { role: "assistant", content: answer },
+    { role: "user", content: "And of Italy?" },
+  ];
 }
 
-async function ask(application: Application, what: string, messages: Message[], salt: string): Promise<DemoRow> {
+async function ask(
+  application: Application,
+  what: string,
+  messages: Message[],
+  salt: string,
+): Promise<DemoRow> {
   const body = {
     model: application.modelName,
     messages,

@@ -18,7 +18,9 @@ const CONTEXT_TOKENS_MAX = 4096;
 
 async function main(): Promise<void> {
   const program = new Command("npm run demo --")
-    .description("the main job in a minute: compute a prefix once, drop the local cache, take it back from the pool")
+    .description(
+      "the main job in a minute: compute a prefix once, drop the local cache, take it back from the pool",
+    )
     .option("--model <name>", "tiny, smollm2, or the path of a Llama-family GGUF file", "tiny")
     .option("--json", "print one JSON object")
     .option("--trace <file>", "write a Chrome trace of the run")
@@ -82,9 +84,15 @@ function table(result: DemoResult): string {
     row.timeToFirstTokenMs.toFixed(1),
     row.logitsHash,
   ]);
-  const widths = head.map((title, column) => Math.max(title.length, ...body.map((cells) => cells[column]?.length ?? 0)));
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...body.map((cells) => cells[column]?.length ?? 0)),
+  );
   const line = (cells: readonly string[]): string =>
-    cells.map((cell, column) => (column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0))).join("  ");
+    cells
+      .map((cell, column) =>
+        column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
+      )
+      .join("  ");
   const ratio = (result.ttftColdMs / result.ttftPoolMs).toFixed(1);
   return [
     `model ${result.model}`,
@@ -98,7 +106,8 @@ function table(result: DemoResult): string {
 main().catch((error: unknown) => {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
   else {
-    const text = error instanceof MooncakeKvError || !(error instanceof Error) ? String(error) : error.stack;
+    const text =
+      error instanceof MooncakeKvError || !(error instanceof Error) ? String(error) : error.stack;
     process.stderr.write(`demo: ${text}\n`);
     process.exitCode = 1;
   }

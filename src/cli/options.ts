@@ -7,7 +7,8 @@ import { MooncakeKvError } from "../errors.ts";
 export function wholeNumber(option: string, least: number, most: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (text.trim() !== "" && Number.isInteger(value) && value >= least && value <= most) return value;
+    if (text.trim() !== "" && Number.isInteger(value) && value >= least && value <= most)
+      return value;
     throw new MooncakeKvError({
       code: "INVALID_VALUE",
       field: option,

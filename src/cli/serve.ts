@@ -32,18 +32,58 @@ interface ServeFlags {
 export function addServeCommand(program: Command): void {
   program
     .command("serve")
-    .description("serve a language model over an OpenAI-compatible HTTP interface, with a shared KV-cache pool")
-    .option("--model <name>", "tiny (generated, no download), smollm2, or the path of a Llama-family GGUF file", "tiny")
+    .description(
+      "serve a language model over an OpenAI-compatible HTTP interface, with a shared KV-cache pool",
+    )
+    .option(
+      "--model <name>",
+      "tiny (generated, no download), smollm2, or the path of a Llama-family GGUF file",
+      "tiny",
+    )
     .option("--host <address>", "address to listen on", "127.0.0.1")
-    .option("--port <number>", "port to listen on, 0 for any free one", wholeNumber("--port", 0, 65_535), 8000)
+    .option(
+      "--port <number>",
+      "port to listen on, 0 for any free one",
+      wholeNumber("--port", 0, 65_535),
+      8000,
+    )
     .option("--kv-transfer-config <json>", "vLLM's KV-transfer configuration, as it is")
-    .option("--kv-memory <size>", "memory for KV blocks", sizeBytes("--kv-memory"), 512 * 1024 * 1024)
-    .option("--context-tokens-max <number>", "shorter context than the model's", wholeNumber("--context-tokens-max", 16, 1 << 20))
+    .option(
+      "--kv-memory <size>",
+      "memory for KV blocks",
+      sizeBytes("--kv-memory"),
+      512 * 1024 * 1024,
+    )
+    .option(
+      "--context-tokens-max <number>",
+      "shorter context than the model's",
+      wholeNumber("--context-tokens-max", 16, 1 << 20),
+    )
     .option("--block-size <tokens>", "tokens a block", wholeNumber("--block-size", 1, 1024), 16)
-    .option("--sequences-max <number>", "requests that run at a time", wholeNumber("--sequences-max", 1, 1024), 16)
-    .option("--tokens-per-step-max <number>", "tokens computed in one step", wholeNumber("--tokens-per-step-max", 1, 65_536), 512)
-    .option("--request-slots <number>", "requests waiting or running", wholeNumber("--request-slots", 1, 65_536), 1024)
-    .option("--model-threads <number>", "threads of one model run", wholeNumber("--model-threads", 1, 256), 1)
+    .option(
+      "--sequences-max <number>",
+      "requests that run at a time",
+      wholeNumber("--sequences-max", 1, 1024),
+      16,
+    )
+    .option(
+      "--tokens-per-step-max <number>",
+      "tokens computed in one step",
+      wholeNumber("--tokens-per-step-max", 1, 65_536),
+      512,
+    )
+    .option(
+      "--request-slots <number>",
+      "requests waiting or running",
+      wholeNumber("--request-slots", 1, 65_536),
+      1024,
+    )
+    .option(
+      "--model-threads <number>",
+      "threads of one model run",
+      wholeNumber("--model-threads", 1, 256),
+      1,
+    )
     .option("--no-pool", "local prefix cache only")
     .option("--trace <file>", "write a Chrome trace (Perfetto opens it) until the server stops")
     .option("--debug-routes", "add POST /debug/drop_local_cache")
@@ -55,8 +95,12 @@ export function addServeCommand(program: Command): void {
 async function serve(flags: ServeFlags): Promise<void> {
   const environment = readEnvironment(process.env);
   const { config: connector, warnings } = parseTransferConfig(flags.kvTransferConfig, environment);
-  const log = pino({ name: "mooncake-kv", level: flags.logLevel }, destination({ fd: 2, sync: true }));
-  for (const warning of warnings) log.warn({ field: warning.field, value: warning.value }, formatWarning(warning));
+  const log = pino(
+    { name: "mooncake-kv", level: flags.logLevel },
+    destination({ fd: 2, sync: true }),
+  );
+  for (const warning of warnings)
+    log.warn({ field: warning.field, value: warning.value }, formatWarning(warning));
   const native = loadNative();
   const progress = new ProgressLine(process.stderr);
   const model = await prepareModel(flags.model, {
@@ -86,7 +130,9 @@ async function serve(flags: ServeFlags): Promise<void> {
   });
   progress.clear();
   // The one line on standard output: scripts wait for it and read the address.
-  process.stdout.write(`mooncake-kv serves ${model.modelName} on ${application.server?.url ?? ""}\n`);
+  process.stdout.write(
+    `mooncake-kv serves ${model.modelName} on ${application.server?.url ?? ""}\n`,
+  );
   stopOnSignal(application, log);
 }
 

@@ -14,7 +14,11 @@ import { ServingTrace } from "./serving-trace.ts";
 
 export interface ApplicationOptions extends Omit<ServingRuntimeOptions, "endTokenIds" | "trace"> {
   /** null: no HTTP server, only the front end (benchmarks). */
-  readonly http: { readonly host: string; readonly port: number; readonly debugRoutes: boolean } | null;
+  readonly http: {
+    readonly host: string;
+    readonly port: number;
+    readonly debugRoutes: boolean;
+  } | null;
   /** Chrome trace file, or null for no tracing. */
   readonly traceFile: string | null;
   /** Uniform in [0, 1). */
@@ -62,9 +66,19 @@ export class Application {
     });
     const frontEnd = startFrontEnd(runtime, log);
     const trace =
-      options.traceFile === null ? null : new ServingTrace(runtime.plan, options.traceFile, frontEnd.requestId, log);
+      options.traceFile === null
+        ? null
+        : new ServingTrace(runtime.plan, options.traceFile, frontEnd.requestId, log);
     const application = (server: OpenAiServer | null): Application =>
-      new Application({ modelName: model.modelName, runtime, frontEnd, tokenizer, server, trace, shutdownTimeoutMs: options.connector.shutdownTimeoutMs });
+      new Application({
+        modelName: model.modelName,
+        runtime,
+        frontEnd,
+        tokenizer,
+        server,
+        trace,
+        shutdownTimeoutMs: options.connector.shutdownTimeoutMs,
+      });
     if (options.http === null) return application(null);
     try {
       const server = await OpenAiServer.start({

@@ -58,7 +58,10 @@ export async function startServingRuntime(options: ServingRuntimeOptions): Promi
     jobSlots: 4 * options.requestSlots,
     tokensPerRequestMax: model.contextTokensMax,
     // Waiting requests hold token rows too: room for every slot at a quarter of the context, and for one at the whole.
-    tokensMax: Math.max(model.contextTokensMax, Math.ceil((options.requestSlots * model.contextTokensMax) / 4)),
+    tokensMax: Math.max(
+      model.contextTokensMax,
+      Math.ceil((options.requestSlots * model.contextTokensMax) / 4),
+    ),
     hashBlockSize: model.blockSize,
     blockSize: model.blockSize,
     groups: 1,

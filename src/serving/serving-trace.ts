@@ -1,5 +1,9 @@
 import type { RequestIdOf } from "../trace/chrome-events.ts";
-import { type ChromeTraceSummary, type ChromeTraceWriter, createChromeTraceFile } from "../trace/chrome.ts";
+import {
+  type ChromeTraceSummary,
+  type ChromeTraceWriter,
+  createChromeTraceFile,
+} from "../trace/chrome.ts";
 import { TraceCollector } from "../trace/collector.ts";
 import { CounterBlock } from "../trace/counters.ts";
 import { ACTOR_FRONT_END } from "../actors/messages.ts";
@@ -20,7 +24,8 @@ export class ServingTrace {
       rings: (plan.traceRings ?? []).map((ring, lane) => ({ lane, ring })),
       windowRecords: WINDOW_RECORDS,
       counters: new CounterBlock(plan.counters, ACTOR_FRONT_END),
-      onSubscriberError: (error) => log.error({ error: String(error) }, "a trace subscriber failed and was taken off"),
+      onSubscriberError: (error) =>
+        log.error({ error: String(error) }, "a trace subscriber failed and was taken off"),
     });
     this.#file = createChromeTraceFile(path, { processName: "mooncake-kv", requestId });
     this.collector.subscribe(this.#file);

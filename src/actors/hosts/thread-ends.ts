@@ -16,7 +16,8 @@ export interface ThreadEnds {
 
 export function openThreadEnds(plan: RuntimePlan, native: NativeBinding): ThreadEnds {
   const mailboxes: Mailbox[] = [];
-  for (let actor = 0; actor < ACTOR_COUNT; actor++) mailboxes.push(new Mailbox(new Int32Array(plan.mailboxes[actor]!)));
+  for (let actor = 0; actor < ACTOR_COUNT; actor++)
+    mailboxes.push(new Mailbox(new Int32Array(plan.mailboxes[actor]!)));
   const wakeIds = plan.wakeIds;
   const control = new Int32Array(plan.control);
   const origin = plan.originNanoseconds;

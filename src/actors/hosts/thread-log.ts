@@ -7,6 +7,9 @@ import type { Log } from "../step.ts";
  * thread dies is not lost and no transport thread per actor is needed.
  */
 export function openThreadLog(actor: number, level: string): Log {
-  const logger = pino({ name: "mooncake-kv", level, base: { actor: ACTOR_NAMES[actor] } }, destination({ fd: 2, sync: true }));
+  const logger = pino(
+    { name: "mooncake-kv", level, base: { actor: ACTOR_NAMES[actor] } },
+    destination({ fd: 2, sync: true }),
+  );
   return logger;
 }

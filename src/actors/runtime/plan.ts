@@ -48,10 +48,16 @@ export interface RuntimePlan {
 
 /** Deaths of actor threads so far. Written by the supervisor (Atomics.add), read by thread hosts. */
 export const CONTROL_DEATHS_WORD = 0;
-export const CONTROL_WORDS = 16;
+/** Which thread has attached the connector (its threadId plus 1), 0 for none. Written by compareExchange of that thread. */
+export const CONTROL_OWNER_WORD = 16;
+export const CONTROL_WORDS = 32;
 
 /** What the senders of each mailbox may have in it at a time, as a sum with one term for each holder. */
-export function mailboxCapacities(requestSlots: number, jobSlots: number, stepSequencesMax: number): number[] {
+export function mailboxCapacities(
+  requestSlots: number,
+  jobSlots: number,
+  stepSequencesMax: number,
+): number[] {
   const lifeCycle = 64; // restarts, stop, tickets
   const capacities: number[] = Array.from({ length: ACTOR_COUNT }, () => lifeCycle);
   const [scheduler, lookup, loader, saver, model, frontEnd] = [0, 1, 2, 3, 4, 5];

@@ -9,7 +9,13 @@ import { createCounterBuffer } from "../../trace/counters.ts";
 import { createTraceRing } from "../../trace/ring.ts";
 import { Mailbox, mailboxWords } from "../mailbox/mailbox.ts";
 import { ACTOR_COUNT, ACTOR_LOADER, ACTOR_LOOKUP, ACTOR_SAVER } from "../messages.ts";
-import { CONTROL_WORDS, mailboxCapacities, type ChannelPlan, type RuntimePlan, type WorkerPlan } from "./plan.ts";
+import {
+  CONTROL_WORDS,
+  mailboxCapacities,
+  type ChannelPlan,
+  type RuntimePlan,
+  type WorkerPlan,
+} from "./plan.ts";
 
 /** Records of one trace ring: a quarter second of the busiest lane, drained every 20 ms. */
 const TRACE_RING_RECORDS = 16_384;
@@ -70,16 +76,20 @@ export class RuntimeResources {
     const wakeIds = Array.from({ length: ACTOR_COUNT }, () => native.wakeReserve());
     this.plan = {
       tables,
-      mailboxes: mailboxCapacities(dimensions.requestSlots, dimensions.jobSlots, dimensions.stepSequencesMax).map(
-        createMailbox,
-      ),
+      mailboxes: mailboxCapacities(
+        dimensions.requestSlots,
+        dimensions.jobSlots,
+        dimensions.stepSequencesMax,
+      ).map(createMailbox),
       wakeIds,
       control: new SharedArrayBuffer(CONTROL_WORDS * 4),
       channels: this.#channels(wakeIds),
       hasherId,
       workers: [worker],
       originNanoseconds: native.monotonicNanoseconds(),
-      traceRings: options.trace ? Array.from({ length: ACTOR_COUNT }, () => createTraceRing(TRACE_RING_RECORDS)) : null,
+      traceRings: options.trace
+        ? Array.from({ length: ACTOR_COUNT }, () => createTraceRing(TRACE_RING_RECORDS))
+        : null,
       counters: createCounterBuffer(ACTOR_COUNT),
       logLevel: options.logLevel,
     };
@@ -101,7 +111,10 @@ export class RuntimeResources {
     return sharedId;
   }
 
-  #worker(options: ResourceOptions, hashesSharedId: number): { worker: WorkerPlan; keySpaceId: number } {
+  #worker(
+    options: ResourceOptions,
+    hashesSharedId: number,
+  ): { worker: WorkerPlan; keySpaceId: number } {
     const { kvCache, connector, segments } = options;
     const { groups } = poolKeyPrefixes(kvCache, { cachePrefix: connector.cachePrefix });
     const prefixes: string[] = [];

@@ -50,7 +50,11 @@ export interface ActorThreadData {
 /** KV memory of the serving loop: ours (blocks outermost, one segment a block), or the user's with its segments per group. */
 export type KvMemory =
   | { readonly kind: "managed" }
-  | { readonly kind: "user"; readonly memory: Uint8Array; readonly segments: readonly (readonly Omit<SegmentRule, "regionId">[])[] };
+  | {
+      readonly kind: "user";
+      readonly memory: Uint8Array;
+      readonly segments: readonly (readonly Omit<SegmentRule, "regionId">[])[];
+    };
 
 export interface RuntimeOptions {
   readonly native: NativeBinding;
@@ -120,7 +124,9 @@ export class Runtime {
 
   /** Every actor that should run does. */
   healthy(): boolean {
-    return this.#stopping === undefined && this.#started.every((actor) => this.supervisor.running(actor));
+    return (
+      this.#stopping === undefined && this.#started.every((actor) => this.supervisor.running(actor))
+    );
   }
 
   /**
@@ -137,12 +143,19 @@ export class Runtime {
     const thread = (actor: number): ActorThread => ({
       actor,
       entry: workerEntry("actors/hosts/actor-thread.js"),
-      workerData: { plan: this.plan, actor, connector, kvCache, scheduler } satisfies ActorThreadData,
+      workerData: {
+        plan: this.plan,
+        actor,
+        connector,
+        kvCache,
+        scheduler,
+      } satisfies ActorThreadData,
       startTimeoutMs: ACTOR_START_TIMEOUT_MS,
     });
     const threads = [ACTOR_LOOKUP, ACTOR_LOADER, ACTOR_SAVER].map(thread);
     if (scheduler !== null) {
-      if (modelThread !== undefined) threads.push({ actor: ACTOR_MODEL, ...modelThread(this.plan, this.regionId) });
+      if (modelThread !== undefined)
+        threads.push({ actor: ACTOR_MODEL, ...modelThread(this.plan, this.regionId) });
       threads.push(thread(ACTOR_SCHEDULER));
     }
     for (const { actor } of threads) this.#started.push(actor);
@@ -163,7 +176,10 @@ export class Runtime {
       },
       onRestarted: (actor, epoch) => {
         trace.record("actorStarted", NONE, NONE, actor, epoch);
-        const others = new Set([...this.#started, ...(this.#options.scheduler === null ? [ACTOR_SCHEDULER] : [])]);
+        const others = new Set([
+          ...this.#started,
+          ...(this.#options.scheduler === null ? [ACTOR_SCHEDULER] : []),
+        ]);
         for (let other = 0; other < ACTOR_COUNT; other++) {
           if (other !== actor && others.has(other)) {
             this.ends.outboxes.send(other, { kind: "actorRestarted", actor, epoch });
@@ -179,12 +195,18 @@ export class Runtime {
     const deadlineMs = this.ends.nowMs() + shutdownTimeoutMs;
     this.supervisor.beginShutdown();
     // The scheduler drains through the others, so it goes first and alone.
-    for (const group of [[ACTOR_SCHEDULER], [ACTOR_LOADER, ACTOR_SAVER, ACTOR_LOOKUP, ACTOR_MODEL]]) {
+    for (const group of [
+      [ACTOR_SCHEDULER],
+      [ACTOR_LOADER, ACTOR_SAVER, ACTOR_LOOKUP, ACTOR_MODEL],
+    ]) {
       const present = group.filter((actor) => this.#started.includes(actor));
-      for (const actor of present) this.ends.outboxes.send(actor, { kind: "stop", deadlineMs: Math.ceil(deadlineMs) });
+      for (const actor of present)
+        this.ends.outboxes.send(actor, { kind: "stop", deadlineMs: Math.ceil(deadlineMs) });
       this.ends.outboxes.flush();
       await Promise.all(
-        present.map((actor) => this.supervisor.waitStopped(actor, Math.max(100, deadlineMs - this.ends.nowMs()))),
+        present.map((actor) =>
+          this.supervisor.waitStopped(actor, Math.max(100, deadlineMs - this.ends.nowMs())),
+        ),
       );
     }
     const inFlight = this.#resources.release(Math.max(100, deadlineMs - this.ends.nowMs()));
@@ -196,12 +218,18 @@ export class Runtime {
 /** Mailbox of the thread that owns request slots. */
 export const FRONT_END_MAILBOX = ACTOR_FRONT_END;
 
-function openKvMemory(options: RuntimeOptions): { regionId: number; segments: readonly (readonly SegmentRule[])[] } {
+function openKvMemory(options: RuntimeOptions): {
+  regionId: number;
+  segments: readonly (readonly SegmentRule[])[];
+} {
   const { native, kvCache, kvMemory } = options;
   if (kvMemory.kind === "user") {
     const regionId = native.regionPin(kvMemory.memory);
     checkSegments(kvMemory.segments.flat(), kvMemory.memory.byteLength, kvCache.blockCount);
-    return { regionId, segments: kvMemory.segments.map((group) => group.map((rule) => ({ regionId, ...rule }))) };
+    return {
+      regionId,
+      segments: kvMemory.segments.map((group) => group.map((rule) => ({ regionId, ...rule }))),
+    };
   }
   const bytes = kvCache.groups.map((_, group) => blockBytes(kvCache, group));
   const regionId = native.regionCreate(Math.max(...bytes) * kvCache.blockCount);
@@ -211,7 +239,11 @@ function openKvMemory(options: RuntimeOptions): { regionId: number; segments: re
   };
 }
 
-function checkSegments(rules: readonly Omit<SegmentRule, "regionId">[], memoryBytes: number, blockCount: number): void {
+function checkSegments(
+  rules: readonly Omit<SegmentRule, "regionId">[],
+  memoryBytes: number,
+  blockCount: number,
+): void {
   for (const { offset, strideBytes, bytes } of rules) {
     const end = offset + (blockCount - 1) * strideBytes + bytes;
     if (offset >= 0 && bytes > 0 && strideBytes >= 0 && end <= memoryBytes) continue;
@@ -220,7 +252,8 @@ function checkSegments(rules: readonly Omit<SegmentRule, "regionId">[], memoryBy
       field: "kvMemory.segments",
       value: { offset, strideBytes, bytes },
       problem: `with ${blockCount} blocks this segment ends at byte ${end} of ${memoryBytes}`,
-      remedy: "Correct offset, strideBytes, bytes or blockCount so that every block lies inside the memory.",
+      remedy:
+        "Correct offset, strideBytes, bytes or blockCount so that every block lies inside the memory.",
     });
   }
 }

@@ -48,7 +48,13 @@ async function main(data: ModelThreadData): Promise<void> {
 
   const runStep = async ({ step, number }: RunStep): Promise<void> => {
     const began = ends.nowMs();
-    trace.record("modelBegin", NONE, NONE, number, ends.tables.steps[ends.tables.step(step) + STEP_SEQUENCES]!);
+    trace.record(
+      "modelBegin",
+      NONE,
+      NONE,
+      number,
+      ends.tables.steps[ends.tables.step(step) + STEP_SEQUENCES]!,
+    );
     let status = 0;
     let tokens = 0;
     try {

@@ -102,7 +102,10 @@ export class StepRunner {
     const { tables, vocabularySize } = this.#options;
     const { steps, stepsF32, requests, requestsF32 } = tables;
     const request = tables.request(steps[at + SEQUENCE_SLOT]!);
-    const logits = this.#batch.logits.subarray(index * vocabularySize, (index + 1) * vocabularySize);
+    const logits = this.#batch.logits.subarray(
+      index * vocabularySize,
+      (index + 1) * vocabularySize,
+    );
     const topLogprobs = requests[request + REQUEST_LOGPROBS]!;
     const parameters = {
       temperature: requestsF32[request + REQUEST_TEMPERATURE_F32]!,

@@ -1,0 +1,138 @@
+import { destination, pino } from "pino";
+import { threadId } from "node:worker_threads";
+import { RequestSlots } from "../../blocks/request-slots.ts";
+import type { TableDimensions } from "../../blocks/tables.ts";
+import { readEnvironment } from "../../config/environment.ts";
+import type { KvCacheConfigInput } from "../../config/kv-cache-config.ts";
+import { normalizeKvCacheConfig } from "../../config/kv-cache-normalize.ts";
+import { parseTransferConfig } from "../../config/transfer-config.ts";
+import { formatWarning } from "../../config/warnings.ts";
+import { Connector } from "../../connector/connector.ts";
+import type { BlockPool } from "../../connector/hooks.ts";
+import { MooncakeKvError } from "../../errors.ts";
+import { loadNative } from "../../native/load.ts";
+import { openThreadTrace } from "../hosts/thread-trace.ts";
+import { ACTOR_SCHEDULER } from "../messages.ts";
+import type { Log } from "../step.ts";
+import { CONTROL_OWNER_WORD } from "./plan.ts";
+import { type KvMemory, Runtime } from "./runtime.ts";
+
+export interface AttachOptions {
+  readonly kvCache: KvCacheConfigInput;
+  /** vLLM's KV-transfer configuration: JSON text or object. Absent: a private pool of this process, role kv_both. */
+  readonly kvTransferConfig?: unknown;
+  /** Your block allocator: told which blocks saves and loads hold. */
+  readonly blockPool: BlockPool;
+  /** Your KV memory with the segments of a block, per group; absent: memory of the runtime's own, see `kvMemory`. */
+  readonly kvMemory?: Exclude<KvMemory, { kind: "managed" }>;
+  /** Requests waiting, running or draining at a time. Default 1024. */
+  readonly requestSlots?: number;
+  /** Longest prompt with its answer, in tokens. Default: what fits in all blocks. */
+  readonly tokensPerRequestMax?: number;
+  /** Environment variables; default process.env. */
+  readonly environment?: Readonly<Record<string, string | undefined>>;
+  readonly log?: Log;
+  readonly logLevel?: string;
+}
+
+/** A connector attached to the calling thread, with the runtime behind it. */
+export interface AttachedConnector {
+  /** vLLM's hooks, both sides. Belongs to the thread that attached. */
+  readonly connector: Connector;
+  /** Bytes of all KV blocks, when the runtime owns them: block b starts at b * (bytes / blockCount). null with your memory. */
+  readonly kvMemory: ArrayBuffer | null;
+  readonly runtime: Runtime;
+  /** Orderly stop; returns how many engine batches could not be waited for. */
+  stop(): Promise<number>;
+}
+
+/**
+ * Starts the lookup, loader and saver actors and attaches the connector to the calling thread, for a serving loop with its
+ * own scheduler (vLLM: constructing KVConnectorBase_V1 with both roles). Throws MooncakeKvError for a wrong configuration;
+ * nothing runs then.
+ */
+export async function attachConnector(options: AttachOptions): Promise<AttachedConnector> {
+  const environment = readEnvironment(options.environment ?? process.env);
+  const { config: connector, warnings } = parseTransferConfig(
+    options.kvTransferConfig,
+    environment,
+  );
+  const kvCache = normalizeKvCacheConfig(options.kvCache);
+  const logLevel = options.logLevel ?? "info";
+  const log =
+    options.log ??
+    pino({ name: "mooncake-kv", level: logLevel }, destination({ fd: 2, sync: true }));
+  for (const warning of warnings)
+    log.warn({ field: warning.field, value: warning.value }, formatWarning(warning));
+  const dimensions = embeddedDimensions(options, kvCache);
+  const native = loadNative();
+  const runtime = await Runtime.start({
+    native,
+    kvCache,
+    connector,
+    hashSeed: environment.hashSeed,
+    dimensions,
+    kvMemory: options.kvMemory ?? { kind: "managed" },
+    scheduler: null,
+    trace: false,
+    logLevel,
+    log,
+  });
+  const { ends, plan } = runtime;
+  const control = new Int32Array(plan.control);
+  const attached = new Connector({
+    tables: ends.tables,
+    settings: connector,
+    log,
+    trace: openThreadTrace(plan, ACTOR_SCHEDULER, 1, native),
+    nowMs: ends.nowMs,
+    send: (actor, message) => ends.outboxes.send(actor, message),
+    flushWakes: () => ends.outboxes.flush(),
+    pool: options.blockPool,
+    ranks: plan.workers.length,
+    slots: new RequestSlots(ends.tables),
+    mailbox: ends.mailboxes[ACTOR_SCHEDULER]!,
+    owner: control.subarray(CONTROL_OWNER_WORD, CONTROL_OWNER_WORD + 1),
+    threadId,
+    deaths: ends.deaths,
+    hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
+      native.hashBlocks(plan.hasherId, tokenPage, hashPage, extrasPage, fromBlock, toBlock),
+  });
+  return {
+    connector: attached,
+    kvMemory: options.kvMemory === undefined ? native.regionView(runtime.regionId) : null,
+    runtime,
+    stop: () => runtime.stop(),
+  };
+}
+
+function embeddedDimensions(
+  options: AttachOptions,
+  kvCache: ReturnType<typeof normalizeKvCacheConfig>,
+): TableDimensions {
+  const requestSlots = options.requestSlots ?? 1024;
+  const blockTokens = (kvCache.blockCount - 1) * kvCache.blockSize;
+  const tokensPerRequestMax = options.tokensPerRequestMax ?? blockTokens;
+  for (const [field, value] of Object.entries({ requestSlots, tokensPerRequestMax })) {
+    if (Number.isInteger(value) && value >= 1 && value <= 1 << 24) continue;
+    throw new MooncakeKvError({
+      code: "INVALID_VALUE",
+      field,
+      value,
+      problem: `must be a whole number from 1 to ${1 << 24}`,
+      remedy: `Give a ${field} within these bounds, or leave it out.`,
+    });
+  }
+  return {
+    requestSlots,
+    jobSlots: 4 * requestSlots,
+    tokensPerRequestMax,
+    // Waiting requests hold rows too: twice what the blocks hold, and at least one request of full length.
+    tokensMax: Math.max(2 * blockTokens, tokensPerRequestMax),
+    hashBlockSize: kvCache.hashBlockSize,
+    blockSize: kvCache.blockSize,
+    groups: kvCache.groups.length,
+    blockCount: kvCache.blockCount,
+    stepSequencesMax: 0,
+  };
+}

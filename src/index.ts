@@ -1,0 +1,28 @@
+/**
+ * mooncake-kv: the shared KV-cache pool for TypeScript serving loops. Public exports only.
+ */
+export { attachConnector } from "./actors/runtime/attach.ts";
+export type { AttachedConnector, AttachOptions } from "./actors/runtime/attach.ts";
+export type { KvMemory, Runtime } from "./actors/runtime/runtime.ts";
+export type { Log } from "./actors/step.ts";
+export type { ConnectorConfig, KvRole, LoadFailurePolicy } from "./config/connector-config.ts";
+export type {
+  KvCacheConfig,
+  KvCacheConfigInput,
+  KvDtype,
+  KvLayout,
+  Rank,
+} from "./config/kv-cache-config.ts";
+export type {
+  AddRequestOptions,
+  BlockIdsPerGroup,
+  Connector,
+  ConnectorGauges,
+  FailedLoad,
+  FinishedTransfers,
+  ScheduledRequest,
+  SchedulerStep,
+} from "./connector/connector.ts";
+export type { BlockPool, ConnectorMetadata, ConnectorOutput } from "./connector/hooks.ts";
+export { MooncakeKvError } from "./errors.ts";
+export type { ErrorCode } from "./errors.ts";
