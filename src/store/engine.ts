@@ -22,7 +22,14 @@ export interface EngineChannel {
    * Hands the first `count` entries to the engine. `tag` comes back with the completion; `job` is kept for a successor of
    * this actor. Never blocks.
    */
-  submit(slot: number, operation: number, keySpaceId: number, count: number, tag: number, job: number): void;
+  submit(
+    slot: number,
+    operation: number,
+    keySpaceId: number,
+    count: number,
+    tag: number,
+    job: number,
+  ): void;
   /** Next completed batch slot, or -1. `status`, `tag` and the result arrays may then be read until `release`. */
   poll(): number;
   status(slot: number): number;
