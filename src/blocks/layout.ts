@@ -158,6 +158,11 @@ export const JOB_RANKS = 11;
  * for a save the rest of the request's blocks (those behind, then those before). A restarted scheduler pins them again.
  */
 export const JOB_ROW_BLOCKS = 12;
+/**
+ * Bits: one for each rank whose worker side has handed the job to its actor. A restarted scheduler cancels the others: the step
+ * that was to compute the blocks of a save may never have run.
+ */
+export const JOB_HANDED_OUT = 13;
 
 /** Line 1 — first page of the job's block row of each group. */
 export const JOB_BLOCK_PAGE = 16;
