@@ -5,6 +5,7 @@ import {
   JOB_CHUNKS,
   JOB_DEADLINE_MS,
   JOB_GENERATION,
+  JOB_HANDED_OUT,
   JOB_HASH_PAGE,
   JOB_KIND,
   JOB_KIND_LOAD,
@@ -219,6 +220,7 @@ export class Jobs {
     this.#write(job, JOB_STORE_ID, NONE);
     this.#write(job, JOB_RANKS, 2 ** ranks - 1);
     this.#write(job, JOB_ROW_BLOCKS, entries);
+    this.#write(job, JOB_HANDED_OUT, 0);
     // The record belongs to nobody else before it is announced; this clears the former user's state.
     Atomics.store(tables.jobs, tables.job(job) + JOB_STATE_WORD, 0);
     this.#live[job] = 1;

@@ -6,6 +6,7 @@ import {
 } from "../actors/messages.ts";
 import type { LoadDone, SaveDone } from "../actors/messages.ts";
 import {
+  JOB_HANDED_OUT,
   JOB_KIND,
   JOB_KIND_SAVE,
   JOB_LIVE_WORD,
@@ -74,6 +75,7 @@ export class WorkerSide {
       this.#overdue[job] = 0;
       this.#loads++;
       this.#loadDeadlines.set(job, deadline);
+      this.#handOut(job);
       this.#ports.send(ACTOR_LOADER, { kind: "load", job, worker: this.#worker });
     }
   }
@@ -84,6 +86,7 @@ export class WorkerSide {
       const job = metadata.saves[index]!;
       this.#started[job] = 1;
       this.#overdue[job] = 0;
+      this.#handOut(job);
       this.#ports.send(ACTOR_SAVER, { kind: "save", job, worker: this.#worker });
     }
   }
@@ -141,8 +144,9 @@ export class WorkerSide {
   }
 
   /**
-   * After a restart, before the first message: waits for the reports of all live jobs. A job that its actor never took is
-   * announced again; one that its actor has finished is reported as cancelled, because its message may have died with us.
+   * After a restart, before the first message: waits for the reports of all live jobs. A job that was handed out and that its
+   * actor never took is announced again. One that its actor has finished is reported as cancelled, because its message may
+   * have died with us; so is one that was never handed out, because the step that computes its blocks may never have run.
    */
   adopt(): void {
     const { tables } = this.#ports;
@@ -156,11 +160,18 @@ export class WorkerSide {
       const state = stateOf(Atomics.load(tables.jobs, at + JOB_STATE_WORD));
       const save = tables.jobs[at + JOB_KIND] === JOB_KIND_SAVE;
       if (!save) this.#loads++;
-      if (state === JOB_STATE_DONE) this.#adopted.push(job);
-      if (state !== JOB_STATE_NEW) continue;
+      const handedOut = (tables.jobs[at + JOB_HANDED_OUT]! & (1 << this.#worker)) !== 0;
+      if (state === JOB_STATE_DONE || !handedOut) this.#adopted.push(job);
+      if (state !== JOB_STATE_NEW || !handedOut) continue;
       if (save) this.#ports.send(ACTOR_SAVER, { kind: "save", job, worker: this.#worker });
       else this.#ports.send(ACTOR_LOADER, { kind: "load", job, worker: this.#worker });
     }
+  }
+
+  #handOut(job: number): void {
+    const { tables } = this.#ports;
+    const at = tables.job(job) + JOB_HANDED_OUT;
+    tables.jobs[at] = tables.jobs[at]! | (1 << this.#worker);
   }
 
   #reportAdopted(job: number): void {

@@ -91,6 +91,32 @@ describe("a scheduler that dies", () => {
     expectEmpty(world);
   });
 
+  it("saves nothing of a step that was lost with the model", () => {
+    const world = new World();
+    world.held.add(ACTOR_MODEL);
+    const id = world.add(PROMPT, 3);
+    world.settle();
+    expect(world.count("runStep")).toBe(1);
+    world.loseQueue(ACTOR_MODEL);
+    world.restartModel();
+    world.startScheduler();
+    world.held.add(ACTOR_LOOKUP);
+    world.held.delete(ACTOR_MODEL);
+    world.settle();
+    // The predecessor's save job was never handed out, because its step was never over.
+    expect(world.pool.size).toBe(0);
+    expect(world.scheduler.counters.pinnedBlocks).toBe(0);
+    world.held.clear();
+    world.settle();
+    expectEnded(world, id, PROMPT, 3);
+    world.post(ACTOR_SCHEDULER, { kind: "dropLocalCache", ticket: 1 });
+    const again = world.add(PROMPT, 3);
+    world.settle();
+    expectEnded(world, again, PROMPT, 3);
+    expect(world.ended(again).finished[0]?.poolTokens).toBe(20);
+    expectEmpty(world);
+  });
+
   it("finds an abort whose message was lost", () => {
     const world = new World();
     const id = world.add(PROMPT, 30);

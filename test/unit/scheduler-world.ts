@@ -281,6 +281,10 @@ export class World {
     throw new Error("does not settle");
   }
 
+  loseQueue(actor: number): void {
+    this.#queues.get(actor)?.splice(0);
+  }
+
   /** Loses the model with whatever it computes; its successor starts with the queue as it is. */
   restartModel(): void {
     this.#modelDue = [];
