@@ -13,7 +13,7 @@ import {
   STEP_SEQUENCES,
 } from "../../../blocks/layout.ts";
 import type { Tables } from "../../../blocks/tables.ts";
-import { ACTOR_SCHEDULER } from "../../messages.ts";
+import { ACTOR_SCHEDULER, type RunStep } from "../../messages.ts";
 import type { Actor, ActorContext, Inbox } from "../../step.ts";
 import type { SeededRandom } from "./random.ts";
 
@@ -79,6 +79,7 @@ export interface SimulatedModelOptions {
 /** Runs steps of the shared step buffers like the real model's worker does; deaths lose the step in flight. */
 export class SimulatedModel implements Actor {
   readonly #options: SimulatedModelOptions;
+  readonly #queue: RunStep[] = [];
   readonly #due: { step: number; number: number }[] = [];
   #computing = 0;
 
@@ -88,30 +89,37 @@ export class SimulatedModel implements Actor {
 
   step(inbox: Inbox, tables: Tables, context: ActorContext): number {
     for (let message = inbox.next(); message !== null; message = inbox.next()) {
-      if (message.kind !== "runStep") continue;
-      const { step, number } = message;
-      this.#computing++;
-      // The KV is written at some moment in between, not when the answer comes.
-      const { random, schedule } = this.#options;
-      schedule(random.next() * this.#options.stepMsMax, () => {
-        if (!this.#options.isCurrent(this)) return;
-        this.#compute(step, tables);
-        schedule(random.next() * this.#options.stepMsMax, () => {
-          this.#due.push({ step, number });
-          this.#options.wake();
-        });
-      });
+      if (message.kind === "runStep") this.#queue.push(message);
     }
     for (let done = this.#due.shift(); done !== undefined; done = this.#due.shift()) {
       this.#computing--;
       const status = this.#options.random.chance(this.#options.failureProbability) ? -1 : 0;
       context.send(ACTOR_SCHEDULER, { kind: "stepDone", ...done, status, microseconds: 0 });
     }
+    if (this.#computing === 0) this.#begin(tables);
     return Infinity;
   }
 
   idle(): boolean {
-    return this.#computing === 0;
+    return this.#computing === 0 && this.#queue.length === 0;
+  }
+
+  /** One step after the other, in order, as the real model's thread does: the scheduler's fences rely on it. */
+  #begin(tables: Tables): void {
+    const next = this.#queue.shift();
+    if (next === undefined) return;
+    const { step, number } = next;
+    this.#computing++;
+    // The KV is written at some moment in between, not when the answer comes.
+    const { random, schedule } = this.#options;
+    schedule(random.next() * this.#options.stepMsMax, () => {
+      if (!this.#options.isCurrent(this)) return;
+      this.#compute(step, tables);
+      schedule(random.next() * this.#options.stepMsMax, () => {
+        this.#due.push({ step, number });
+        this.#options.wake();
+      });
+    });
   }
 
   #compute(step: number, tables: Tables): void {
