@@ -1,5 +1,6 @@
 import type { ChannelShape } from "../../blocks/layout.ts";
 import type { TableBuffers } from "../../blocks/tables.ts";
+import type { WorkerKeySpace } from "../../store/key-spaces.ts";
 import { ACTOR_COUNT } from "../messages.ts";
 
 /** An engine channel as a worker attaches it: memory registered with the addon, opened by the runtime's thread. */
@@ -7,19 +8,6 @@ export interface ChannelPlan {
   readonly channelId: number;
   readonly words: SharedArrayBuffer;
   readonly shape: ChannelShape;
-}
-
-/** One worker side (rank) of this process: how its keys and addresses are formed. */
-export interface WorkerPlan {
-  readonly keySpaceId: number;
-  readonly tensorParallelRank: number;
-  /** Prefix index (in the key space) under which this rank puts and gets, per group. */
-  readonly ownPrefixOfGroup: readonly number[];
-  /** Prefix indexes over which a lookup expands, per group, in vLLM's order. */
-  readonly lookupPrefixesOfGroup: readonly (readonly number[])[];
-  /** Ranks with identical bytes share the puts of a group: chunk % putStep == putPhase. */
-  readonly putStepOfGroup: readonly number[];
-  readonly putPhaseOfGroup: readonly number[];
 }
 
 /**
@@ -36,7 +24,8 @@ export interface RuntimePlan {
   readonly control: SharedArrayBuffer;
   readonly channels: { readonly [actor: number]: ChannelPlan };
   readonly hasherId: number;
-  readonly workers: readonly WorkerPlan[];
+  /** One worker side (rank) each: how its keys and addresses are formed. */
+  readonly workers: readonly WorkerKeySpace[];
   /** Monotonic nanoseconds that count as time 0 of this runtime in all threads. */
   readonly originNanoseconds: number;
   /** Trace rings by ACTOR_ number, or null when tracing is off. */

@@ -1,10 +1,11 @@
-import { channelWords, GROUPS_MAX, type ChannelShape } from "../../blocks/layout.ts";
+import { channelWords, type ChannelShape } from "../../blocks/layout.ts";
 import { createTableBuffers, type TableDimensions } from "../../blocks/tables.ts";
 import type { ConnectorConfig } from "../../config/connector-config.ts";
 import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
 import { noneHash } from "../../keys/none-hash.ts";
 import { poolKeyPrefixes } from "../../keys/pool-keys.ts";
 import type { NativeBinding, SegmentRule } from "../../native/binding.ts";
+import { keySpaceOptions, planKeySpace, type WorkerKeySpace } from "../../store/key-spaces.ts";
 import { createCounterBuffer } from "../../trace/counters.ts";
 import { createTraceRing } from "../../trace/ring.ts";
 import { Mailbox, mailboxWords } from "../mailbox/mailbox.ts";
@@ -14,7 +15,6 @@ import {
   mailboxCapacities,
   type ChannelPlan,
   type RuntimePlan,
-  type WorkerPlan,
 } from "./plan.ts";
 
 /** Records of one trace ring: a quarter second of the busiest lane, drained every 20 ms. */
@@ -114,29 +114,14 @@ export class RuntimeResources {
   #worker(
     options: ResourceOptions,
     hashesSharedId: number,
-  ): { worker: WorkerPlan; keySpaceId: number } {
+  ): { worker: WorkerKeySpace; keySpaceId: number } {
     const { kvCache, connector, segments } = options;
     const { groups } = poolKeyPrefixes(kvCache, { cachePrefix: connector.cachePrefix });
-    const prefixes: string[] = [];
-    const number = (prefix: string): number => {
-      const known = prefixes.indexOf(prefix);
-      return known >= 0 ? known : prefixes.push(prefix) - 1;
-    };
-    const worker = {
-      tensorParallelRank: kvCache.tp.rank,
-      ownPrefixOfGroup: groups.map((group) => number(group.own[0] ?? "")),
-      lookupPrefixesOfGroup: groups.map((group) => group.lookup.map(number)),
-      putStepOfGroup: groups.map((group) => group.putStep),
-      putPhaseOfGroup: groups.map((group) => group.putPhase),
-    };
-    const keySpaceId = this.#native.keySpaceRegister({
-      hashesSharedId,
-      hashBytes: 32,
-      prefixes,
-      groups: segments.slice(0, GROUPS_MAX),
-      blockCount: kvCache.blockCount,
-    });
-    return { worker: { keySpaceId, ...worker }, keySpaceId };
+    const plan = planKeySpace({ tensorParallelRank: kvCache.tp.rank, groups, segments });
+    const keySpaceId = this.#native.keySpaceRegister(
+      keySpaceOptions(plan, { hashesSharedId, hashBytes: 32 }, kvCache.blockCount),
+    );
+    return { worker: { ...plan, keySpaceId }, keySpaceId };
   }
 
   #channels(wakeIds: readonly number[]): { [actor: number]: ChannelPlan } {
