@@ -1,0 +1,360 @@
+/**
+ * Goal: a serving loop with its own scheduler drives the connector by vLLM's hooks with text ids, from one thread, without a
+ * turn of the event loop. Method: real tables, real mailboxes; the test plays the actors between two calls.
+ */
+import { describe, expect, test } from "vitest";
+import { Mailbox, mailboxWords } from "../../src/actors/mailbox/mailbox.ts";
+import {
+  ACTOR_COUNT,
+  ACTOR_LOADER,
+  ACTOR_LOOKUP,
+  ACTOR_SAVER,
+  ACTOR_SCHEDULER,
+  OUTCOME_ENGINE_ERROR,
+  OUTCOME_HIT,
+} from "../../src/actors/messages.ts";
+import type { Message, MessageKind, MessageOf } from "../../src/actors/messages.ts";
+import {
+  LOOKUP_HIT,
+  lookupWord,
+  NONE,
+  REQUEST_HIT_TOKENS,
+  REQUEST_LOOKUP_WORD,
+} from "../../src/blocks/layout.ts";
+import { RequestSlots } from "../../src/blocks/request-slots.ts";
+import { createTableBuffers, Tables } from "../../src/blocks/tables.ts";
+import { Connector } from "../../src/connector/connector.ts";
+import type { ConnectorEnds } from "../../src/connector/connector.ts";
+import type { ConnectorSettings } from "../../src/connector/settings.ts";
+import { NO_TRACE } from "../../src/trace/events.ts";
+import { BENCH_SETTINGS } from "./connector-bench.ts";
+
+class Loop {
+  nowMs = 0;
+  /** Called each time the connector looks at the clock: lets an actor answer while a call blocks. */
+  meanwhile: () => void = () => undefined;
+  readonly pinned = new Map<number, number>();
+  readonly tables: Tables;
+  readonly slots: RequestSlots;
+  readonly mailboxes: Mailbox[];
+  readonly ends: ConnectorEnds;
+  readonly connector: Connector;
+  readonly #groups: number;
+
+  constructor(settings: Partial<ConnectorSettings> = {}, groups = 1) {
+    this.#groups = groups;
+    this.tables = new Tables(
+      createTableBuffers({
+        requestSlots: 8,
+        jobSlots: 16,
+        tokensPerRequestMax: 1_024,
+        tokensMax: 8_192,
+        hashBlockSize: 16,
+        blockSize: 16,
+        groups,
+        blockCount: 128,
+        stepSequencesMax: 0,
+      }),
+    );
+    this.slots = new RequestSlots(this.tables);
+    this.mailboxes = Array.from({ length: ACTOR_COUNT }, () => {
+      const words = new Int32Array(new SharedArrayBuffer(mailboxWords(64) * 4));
+      Mailbox.initialise(words);
+      return new Mailbox(words);
+    });
+    const count = (ids: Int32Array, length: number, step: number): void => {
+      for (const id of ids.subarray(0, length))
+        this.pinned.set(id, (this.pinned.get(id) ?? 0) + step);
+    };
+    this.ends = {
+      tables: this.tables,
+      slots: this.slots,
+      settings: { ...BENCH_SETTINGS, ...settings },
+      log: { debug: () => undefined, warn: () => undefined },
+      trace: NO_TRACE,
+      pool: {
+        pin: (ids, length) => count(ids, length, 1),
+        unpin: (ids, length) => count(ids, length, -1),
+      },
+      ranks: 1,
+      mailbox: this.mailboxes[ACTOR_SCHEDULER]!,
+      owner: new Int32Array(new SharedArrayBuffer(4)),
+      threadId: 0,
+      nowMs: () => {
+        this.meanwhile();
+        return this.nowMs;
+      },
+      send: (actor, message) => {
+        if (!this.mailboxes[actor]!.push(message)) throw new Error("mailbox full");
+      },
+      flushWakes: () => undefined,
+      hashBlocks: (_tokens, _hashes, _extras, from, to) => to - from,
+      deaths: () => 0,
+    };
+    this.connector = new Connector(this.ends);
+  }
+
+  answer(message: Message): void {
+    this.mailboxes[ACTOR_SCHEDULER]!.push(message);
+  }
+  take<Kind extends MessageKind>(actor: number, kind: Kind): MessageOf<Kind>[] {
+    const taken: MessageOf<Kind>[] = [];
+    for (
+      let message = this.mailboxes[actor]!.pop();
+      message !== null;
+      message = this.mailboxes[actor]!.pop()
+    )
+      if (message.kind === kind) taken.push(message as MessageOf<Kind>);
+    return taken;
+  }
+  hash(blocks: number): void {
+    for (const { slot, generation } of this.take(ACTOR_LOOKUP, "hashRequest"))
+      this.answer({ kind: "hashed", slot, generation, blocks });
+  }
+  find(tokens: number): void {
+    for (const { slot, generation, attempt } of this.take(ACTOR_LOOKUP, "lookup")) {
+      const at = this.tables.request(slot);
+      this.tables.requests[at + REQUEST_HIT_TOKENS] = tokens;
+      Atomics.store(
+        this.tables.requests,
+        at + REQUEST_LOOKUP_WORD,
+        lookupWord(attempt, 1, LOOKUP_HIT),
+      );
+      this.answer({ kind: "lookupDone", slot, generation, attempt });
+    }
+  }
+  load(outcome: number, badChunk = NONE): number {
+    const loads = this.take(ACTOR_LOADER, "load");
+    const counts = { memoryBlocks: 0, diskBlocks: 0, kibibytes: 0, microseconds: 0 };
+    for (const { job, worker } of loads)
+      this.answer({ kind: "loadDone", job, worker, outcome, badChunk, ...counts });
+    return loads.length;
+  }
+  save(outcome = OUTCOME_HIT): number {
+    const saves = this.take(ACTOR_SAVER, "save");
+    const counts = {
+      writtenBlocks: 0,
+      presentBlocks: 0,
+      failedBlocks: 0,
+      kibibytes: 0,
+      microseconds: 0,
+    };
+    for (const { job, worker } of saves)
+      this.answer({ kind: "saveDone", job, worker, outcome, ...counts });
+    return saves.length;
+  }
+  pins(): number[] {
+    return [...this.pinned]
+      .flatMap(([block, pins]) => (pins > 0 ? [block] : []))
+      .sort((a, b) => a - b);
+  }
+  rows(ids: readonly number[]): number[][] {
+    return Array.from({ length: this.#groups }, (_, group) => ids.map((id) => id + 64 * group));
+  }
+  step(
+    scheduled: Parameters<Connector["scheduler"]["buildConnectorMeta"]>[0]["scheduled"] = [],
+  ): void {
+    const { scheduler, worker } = this.connector;
+    const meta = scheduler.buildConnectorMeta({ scheduled });
+    worker.startLoadKv(meta);
+    worker.waitForSave(meta);
+  }
+}
+
+const PROMPT = Int32Array.from({ length: 100 }, (_, index) => index);
+
+describe("the vLLM-named face", () => {
+  test("miss, save, hit, load, end: nothing is left", () => {
+    const loop = new Loop();
+    const { scheduler, worker } = loop.connector;
+    scheduler.addRequest("first", PROMPT, { maxTokens: 8 });
+    loop.hash(6);
+    expect(scheduler.getNumNewMatchedTokens("first", 0)).toEqual([null, false]);
+    loop.find(0);
+    expect(scheduler.getNumNewMatchedTokens("first", 0)).toEqual([0, false]);
+    scheduler.updateStateAfterAlloc("first", [[1, 2, 3, 4]], 0);
+    loop.step([{ id: "first", numComputedTokens: 0, numScheduledTokens: 64, newBlockIds: null }]);
+    loop.step([
+      { id: "first", numComputedTokens: 64, numScheduledTokens: 36, newBlockIds: [[5, 6, 7]] },
+    ]);
+    expect(scheduler.requestFinished("first", [[1, 2, 3, 4, 5, 6, 7]])).toEqual([false, null]);
+    expect(loop.pins()).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    expect(loop.connector.gauges()).toMatchObject({
+      requests: 0,
+      draining: 1,
+      jobs: 2,
+      quarantinedBlocks: 7,
+    });
+    expect(loop.save()).toBe(2);
+    scheduler.updateConnectorOutput(worker.getFinished());
+    expect([loop.pins(), loop.connector.idle(), loop.slots.usage().slots]).toEqual([[], true, 0]);
+
+    scheduler.addRequest("second", [...PROMPT, 7]);
+    loop.hash(6);
+    expect(scheduler.getNumNewMatchedTokens("second", 16)).toEqual([null, false]);
+    loop.find(96);
+    expect(scheduler.getNumNewMatchedTokens("second", 16)).toEqual([80, true]);
+    scheduler.updateStateAfterAlloc("second", [[1, 12, 13, 14, 15, 16]], 80);
+    loop.step();
+    expect(loop.pins()).toEqual([12, 13, 14, 15, 16]);
+    expect(worker.getFinished().finishedRecving).toEqual([]);
+    expect(loop.load(OUTCOME_HIT)).toBe(1);
+    const finished = worker.getFinished();
+    expect(finished).toMatchObject({
+      finishedSending: [],
+      finishedRecving: ["second"],
+      invalidBlockIds: [],
+    });
+    scheduler.updateConnectorOutput(finished);
+    expect(scheduler.outcome("second")).toBe("HIT");
+    loop.step([
+      { id: "second", numComputedTokens: 96, numScheduledTokens: 5, newBlockIds: [[17]] },
+    ]);
+    loop.save();
+    scheduler.updateConnectorOutput(worker.getFinished());
+    scheduler.buildConnectorMeta({ scheduled: [], finished: ["second", "never there"] });
+    expect([loop.connector.idle(), loop.pins(), scheduler.takeEvents()]).toEqual([true, [], []]);
+  });
+
+  test("failed load: the blocks from the first bad one on are invalid", () => {
+    const loop = new Loop();
+    const { scheduler, worker } = loop.connector;
+    scheduler.addRequest("a", PROMPT);
+    loop.hash(6);
+    scheduler.getNumNewMatchedTokens("a", 16);
+    loop.find(96);
+    scheduler.getNumNewMatchedTokens("a", 16);
+    scheduler.updateStateAfterAlloc("a", [[1, 2, 3, 4, 5, 6]], 80);
+    loop.step();
+    loop.load(OUTCOME_ENGINE_ERROR, 3);
+    const finished = worker.getFinished();
+    expect(finished).toMatchObject({
+      finishedRecving: ["a"],
+      invalidBlockIds: [4, 5, 6],
+      failedRecving: [],
+      failedLoads: [{ id: "a", keptTokens: 48 }],
+    });
+    scheduler.updateConnectorOutput(finished);
+    expect(scheduler.getNumNewMatchedTokens("a", 48)).toEqual([0, false]);
+    expect(scheduler.outcome("a")).toBe("ENGINE_ERROR");
+  });
+
+  test("several groups: pins in every group, failures by request", () => {
+    const loop = new Loop({}, 2);
+    const { scheduler, worker } = loop.connector;
+    scheduler.addRequest("a", PROMPT);
+    loop.hash(6);
+    scheduler.getNumNewMatchedTokens("a", 0);
+    loop.find(32);
+    scheduler.getNumNewMatchedTokens("a", 0);
+    scheduler.updateStateAfterAlloc("a", loop.rows([1, 2]), 32);
+    loop.step();
+    expect(loop.pins()).toEqual([1, 2, 65, 66]);
+    loop.load(OUTCOME_ENGINE_ERROR);
+    const finished = worker.getFinished();
+    expect(finished).toMatchObject({
+      invalidBlockIds: [],
+      failedRecving: ["a"],
+      failedLoads: [{ id: "a", keptTokens: 0 }],
+    });
+    scheduler.updateConnectorOutput(finished);
+    expect(loop.pins()).toEqual([]);
+  });
+
+  test("preempted requests come back with their generated tokens", () => {
+    const loop = new Loop();
+    const { scheduler } = loop.connector;
+    scheduler.addRequest("a", PROMPT.subarray(0, 40), { maxTokens: 60 });
+    loop.hash(2);
+    scheduler.getNumNewMatchedTokens("a", 0);
+    loop.find(0);
+    scheduler.getNumNewMatchedTokens("a", 0);
+    scheduler.updateStateAfterAlloc("a", [[1, 2, 3]], 0);
+    loop.step([{ id: "a", numComputedTokens: 0, numScheduledTokens: 40, newBlockIds: null }]);
+    scheduler.appendTokens(
+      "a",
+      Int32Array.from({ length: 24 }, () => 9),
+    );
+    scheduler.buildConnectorMeta({ scheduled: [], preempted: ["a"] });
+    expect(scheduler.getNumNewMatchedTokens("a", 0)).toEqual([null, false]);
+    const [lookup] = loop.take(ACTOR_LOOKUP, "lookup");
+    expect(lookup?.tokens).toBe(64);
+    expect(() => scheduler.appendTokens("a", PROMPT)).toThrowError(/maxTokens/);
+  });
+
+  test("load_async false: waitForLoads blocks until the load is there, or the time is over", () => {
+    const loop = new Loop({ loadAsync: false });
+    const { scheduler, worker } = loop.connector;
+    scheduler.addRequest("a", PROMPT);
+    loop.hash(6);
+    scheduler.getNumNewMatchedTokens("a", 0);
+    loop.find(32);
+    expect(scheduler.getNumNewMatchedTokens("a", 0)).toEqual([32, false]);
+    scheduler.updateStateAfterAlloc("a", [[1, 2, 3, 4, 5, 6, 7]], 32);
+    const meta = scheduler.buildConnectorMeta({
+      scheduled: [{ id: "a", numComputedTokens: 32, numScheduledTokens: 68, newBlockIds: null }],
+    });
+    expect([meta.loadCount, meta.saveCount, meta.hasSyncLoads]).toEqual([1, 0, true]);
+    worker.startLoadKv(meta);
+    expect(worker.waitForLoads(0)).toBe(false);
+    let looks = 0;
+    loop.meanwhile = () => {
+      loop.nowMs += 1;
+      if (++looks === 6) loop.load(OUTCOME_HIT);
+    };
+    expect(worker.waitForLoads(20)).toBe(true);
+    expect(worker.getFinished().finishedRecving).toEqual(["a"]);
+  });
+
+  test("lookup_async false: answered in the call, or TIMEOUT when the time is over", () => {
+    const loop = new Loop({ lookupAsync: false, lookupTimeoutMs: 20 });
+    const { scheduler } = loop.connector;
+    scheduler.addRequest("a", PROMPT);
+    let looks = 0;
+    loop.meanwhile = () => {
+      loop.nowMs += 1;
+      if (++looks === 5) loop.find(64);
+    };
+    expect(scheduler.getNumNewMatchedTokens("a", 0)).toEqual([64, true]);
+    scheduler.addRequest("b", PROMPT);
+    expect(scheduler.getNumNewMatchedTokens("b", 0)).toEqual([0, false]);
+    expect(scheduler.outcome("b")).toBe("TIMEOUT");
+    expect(loop.connector.gauges().counters.staleMessages).toBe(0);
+  });
+
+  test("one thread at a time; after detach every call says so", () => {
+    const loop = new Loop();
+    expect(() => new Connector({ ...loop.ends, threadId: 3 })).toThrowError(
+      /WRONG_THREAD|belongs to the thread/,
+    );
+    loop.ends.owner[0] = 4;
+    expect(() => loop.connector.scheduler.outcome("a")).toThrowError(/belongs to the thread/);
+    loop.ends.owner[0] = 1;
+    loop.connector.detach();
+    expect(() => loop.connector.worker.getFinished()).toThrowError(/is detached/);
+    expect(new Connector({ ...loop.ends, threadId: 3 }).idle()).toBe(true);
+  });
+
+  test("bad input is named; unknown ids are counted and harmless", () => {
+    const loop = new Loop();
+    const { scheduler } = loop.connector;
+    scheduler.addRequest("a", PROMPT);
+    expect(() => scheduler.addRequest("a", PROMPT)).toThrowError(/id: is in use/);
+    expect(() => scheduler.addRequest("b", new Int32Array(1_025))).toThrowError(
+      /longer than the tables/,
+    );
+    expect(() => scheduler.addRequest("b", [])).toThrowError(/tokens: is empty/);
+    expect(() => scheduler.updateStateAfterAlloc("a", [[1], [2]], 0)).toThrowError(
+      /blockIds: must be 1 list/,
+    );
+    expect(() => scheduler.updateStateAfterAlloc("a", [[128]], 0)).toThrowError(
+      /block ids from 0 to 127/,
+    );
+    for (let index = 0; index < 7; index++) scheduler.addRequest(`more ${index}`, PROMPT);
+    expect(() => scheduler.addRequest("b", PROMPT)).toThrowError(/tables are full/);
+    expect(scheduler.getNumNewMatchedTokens("x", 0)).toEqual([0, false]);
+    expect(scheduler.requestFinished("x")).toEqual([false, null]);
+    expect(scheduler.outcome("x")).toBe("NONE");
+    expect(loop.connector.gauges()).toMatchObject({ unknownIds: 3, requests: 8 });
+  });
+});
