@@ -1,6 +1,6 @@
 // Makes a checkout ready: tools, npm packages, addon, dist. May be run again at any time; then it takes seconds.
 //   --without-tests   does not ask for what only the tests need
-import { existsSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build } from "./build.mjs";
@@ -22,6 +22,7 @@ export async function setUp({ tests = false } = {}) {
       env: { ONNXRUNTIME_NODE_INSTALL: "skip" },
     });
   }
+  namePackagesLeftOut();
   await build();
 }
 
@@ -30,6 +31,22 @@ function packagesAreStale() {
   const installed = join(root, "node_modules", ".package-lock.json");
   if (!existsSync(installed)) return true;
   return statSync(installed).mtimeMs < statSync(join(root, "package-lock.json")).mtimeMs;
+}
+
+/** npm leaves optional packages out in silence when they do not fit the machine; here all of them are compiled against. */
+function namePackagesLeftOut() {
+  const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const wanted = ["dependencies", "optionalDependencies", "devDependencies"].flatMap((group) =>
+    Object.keys(manifest[group] ?? {}),
+  );
+  const absent = wanted.filter(
+    (name) => !existsSync(join(root, "node_modules", name, "package.json")),
+  );
+  if (absent.length === 0) return;
+  throw new StepFailure(
+    `npm left out ${absent.join(", ")}. Remove node_modules and run this again; if they stay out, ` +
+      "`npm install --loglevel verbose` says why (an engine, a platform, a package that cannot be fetched).",
+  );
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {

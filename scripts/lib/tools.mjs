@@ -38,8 +38,12 @@ function missingPackages({ tests }) {
 
 export function nodeProblem(version = process.versions.node) {
   const [major = 0, minor = 0] = version.split(".").map(Number);
-  if (major > 20 || (major === 20 && minor >= 3)) return null;
-  return `Node ${version} is too old: Node 20.3 or newer is needed. Install it from https://nodejs.org (or: nvm install 20), then run this again.`;
+  // The package runs on 20.3; the development tools want 20.19.
+  if (major > 20 || (major === 20 && minor >= 19)) return null;
+  return (
+    `Node ${version} is too old: a checkout needs Node 20.19 or newer. ` +
+    "Install it from https://nodejs.org (or: nvm install 20), then run this again."
+  );
 }
 
 function npmProblem() {
