@@ -130,6 +130,7 @@ export class ConnectorBench {
     words[at + REQUEST_TOKEN_PAGE] = NONE;
     words[at + REQUEST_HASH_PAGE] = NONE;
     words[at + REQUEST_EXTRAS_PAGE] = NONE;
+    if (words[at + REQUEST_GENERATION]! > 1) this.closeRow(slot);
     words[at + REQUEST_BLOCK_PAGE] = NONE;
     words[at + REQUEST_BLOCKS] = 0;
     words[at + REQUEST_LIVE_WORD] = 1;
@@ -163,6 +164,13 @@ export class ConnectorBench {
     words[at + REQUEST_BLOCK_PAGE] = page;
     words[at + REQUEST_BLOCKS] = blockIds.length;
     for (const [index, block] of blockIds.entries()) this.tables.blocks.set(page, index, block);
+  }
+
+  closeRow(slot: number): void {
+    const at = this.tables.request(slot);
+    this.blockPages.free(this.tables.requests[at + REQUEST_BLOCK_PAGE]!);
+    this.tables.requests[at + REQUEST_BLOCK_PAGE] = NONE;
+    this.tables.requests[at + REQUEST_BLOCKS] = 0;
   }
 
   /** What the lookup actor writes; the word is published last. */
