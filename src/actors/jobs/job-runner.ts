@@ -1,0 +1,273 @@
+import { JOB_STATE_DONE, JOB_STATE_NEW, NONE } from "../../blocks/layout.ts";
+import type { Tables } from "../../blocks/tables.ts";
+import { Deadlines } from "../../connector/deadlines.ts";
+import type { EngineChannel } from "../../store/engine.ts";
+import {
+  OUTCOME_CANCELLED,
+  OUTCOME_ENGINE_ERROR,
+  OUTCOME_TIMEOUT,
+  type Message,
+} from "../messages.ts";
+import type { ActorContext, Inbox } from "../step.ts";
+import { ItemQueue } from "./item-queue.ts";
+import type { JobItems } from "./job-items.ts";
+
+/** What loader and saver do each in their own way. All calls come from `JobRunner.step`. */
+export interface JobWork {
+  /** Starts the item's plan from the job record; may fail it (`items.fail`) and leave nothing to send. */
+  begin(item: number): void;
+  hasMore(item: number): boolean;
+  /** Fills `batch` with the item's next keys and submits it; false when there was none left (then nothing is submitted). */
+  submitNext(item: number, batch: number, context: ActorContext): boolean;
+  /** Takes the results of one of the item's batches. True: the batch was submitted again and stays in flight. */
+  completed(item: number, batch: number, context: ActorContext): boolean;
+  /** Nothing more is sent for the item. What had not been sent fails with `outcome`; if all was sent, nothing changes. */
+  giveUp(item: number, outcome: number): void;
+  /** Sends the item's report, from `items` and from its own counts. */
+  report(item: number, context: ActorContext): void;
+  /** A message that is not about taking a job; true when it was understood. */
+  receive(message: Message, context: ActorContext): boolean;
+}
+
+/** Counted since this incarnation started; plain numbers for metrics. */
+export interface JobCounters {
+  jobs: number;
+  batches: number;
+  /** Late, duplicate or unknown messages. */
+  staleMessages: number;
+  /** Jobs given up at their deadline. */
+  deadlines: number;
+  /** Jobs and batches of a dead predecessor that were waited for or answered. */
+  adoptedJobs: number;
+  adoptedBatches: number;
+  /** Times that a batch had to wait because the channel had no free slot. */
+  channelFull: number;
+}
+
+/**
+ * The machinery that loader and saver share: takes jobs, gives each in turn one batch, awaits all batches, keeps deadlines,
+ * reports, and answers what a dead predecessor left. A job is reported exactly once by an incarnation, and only when the
+ * engine touches none of its blocks any more.
+ */
+export class JobRunner {
+  readonly counters: JobCounters = {
+    jobs: 0,
+    batches: 0,
+    staleMessages: 0,
+    deadlines: 0,
+    adoptedJobs: 0,
+    adoptedBatches: 0,
+    channelFull: 0,
+  };
+  readonly #items: JobItems;
+  readonly #work: JobWork;
+  readonly #message: "load" | "save";
+  readonly #batchesMax: number;
+  readonly #queue: ItemQueue;
+  readonly #deadlines: Deadlines;
+  /** Batches of predecessors that are still in the engine. */
+  #foreignBatches = 0;
+  #ownBatches = 0;
+  #started = false;
+  #stopping = false;
+  #stopMs = Infinity;
+
+  constructor(
+    items: JobItems,
+    work: JobWork,
+    message: "load" | "save",
+    batchesInFlightMax: number,
+  ) {
+    this.#items = items;
+    this.#work = work;
+    this.#message = message;
+    this.#batchesMax = batchesInFlightMax;
+    this.#queue = new ItemQueue(items.count);
+    this.#deadlines = new Deadlines(items.count);
+  }
+
+  step(inbox: Inbox, _tables: Tables, context: ActorContext): number {
+    const { engine } = context;
+    if (!this.#started) this.#adopt(engine, context);
+    for (let batch = engine.poll(); batch >= 0; batch = engine.poll())
+      this.#completed(batch, engine, context);
+    for (let message = inbox.next(); message !== null; message = inbox.next())
+      this.#receive(message, context);
+    this.#expire(context);
+    this.#pump(engine, context);
+    return Math.min(this.#deadlines.nextMs(), this.#stopMs);
+  }
+
+  idle(): boolean {
+    return this.#items.activeCount === 0 && this.#foreignBatches === 0;
+  }
+
+  stale(context: ActorContext, message: Message): void {
+    this.counters.staleMessages++;
+    context.trace.record("staleMessage", NONE, NONE, 0, 0);
+    context.log.debug({ message }, "a late, duplicate or unknown message is dropped");
+  }
+
+  /** Stops sending batches of an active item; it is reported when those in the engine are back. */
+  giveUp(item: number, outcome: number, context: ActorContext): void {
+    if (this.#items.orphan[item] === 0) this.#work.giveUp(item, outcome);
+    this.#deadlines.delete(item);
+    this.#finishIfDone(item, context);
+  }
+
+  /** Reports a job that was never taken, or that was reported before. */
+  refuse(item: number, outcome: number, context: ActorContext): void {
+    this.#items.take(item, context.epoch, context.nowMs());
+    this.#work.begin(item);
+    this.#work.giveUp(item, outcome);
+    this.#items.fail(item, outcome);
+    this.#finish(item, context);
+  }
+
+  #receive(message: Message, context: ActorContext): void {
+    if (message.kind === this.#message) this.#take(message.job, message.worker, context);
+    else if (message.kind === "stop") {
+      // The deadline crosses as an int32 (see JOB_DEADLINE_MS).
+      const now = context.nowMs();
+      this.#stopping = true;
+      this.#stopMs = now + ((message.deadlineMs - (now | 0)) | 0);
+    } else if (message.kind !== "actorRestarted" && !this.#work.receive(message, context))
+      this.stale(context, message);
+  }
+
+  #take(job: number, worker: number, context: ActorContext): void {
+    const items = this.#items;
+    const item = items.item(job, worker);
+    const unknown = !items.known(job) || !(worker >= 0 && worker < items.workers);
+    const state = unknown ? JOB_STATE_NEW : items.state(job);
+    const repeated =
+      state !== JOB_STATE_NEW && state !== JOB_STATE_DONE && items.answered[item] === 1;
+    if (unknown || items.active[item] === 1 || repeated) {
+      this.stale(context, { kind: this.#message, job, worker });
+      return;
+    }
+    // Done without its message: it was cancelled before. The report is repeated, because this asker waits for one.
+    if (this.#stopping || state === JOB_STATE_DONE)
+      return this.refuse(item, OUTCOME_CANCELLED, context);
+    const now = context.nowMs();
+    items.take(item, context.epoch, now);
+    this.counters.jobs++;
+    this.#deadlines.set(item, items.deadlineMs(item, now));
+    this.#work.begin(item);
+    // An item may still wait in the queue from a former job that was given up.
+    if (this.#work.hasMore(item) && !this.#queue.has(item)) this.#queue.push(item);
+    this.#finishIfDone(item, context);
+  }
+
+  #completed(batch: number, engine: EngineChannel, context: ActorContext): void {
+    const items = this.#items;
+    const item = engine.job(batch);
+    if (engine.epoch(batch) !== context.epoch) {
+      engine.release(batch);
+      this.#foreignBatches--;
+      if (items.active[item] !== 1 || items.orphan[item] !== 1) return;
+      items.inFlight[item] = items.inFlight[item]! - 1;
+      if (items.inFlight[item] === 0) this.#finish(item, context);
+      return;
+    }
+    if (this.#work.completed(item, batch, context)) {
+      this.counters.batches++;
+      return;
+    }
+    engine.release(batch);
+    this.#ownBatches--;
+    items.inFlight[item] = items.inFlight[item]! - 1;
+    this.#finishIfDone(item, context);
+  }
+
+  /** One batch for each job in turn, so that a long job delays no other. */
+  #pump(engine: EngineChannel, context: ActorContext): void {
+    const items = this.#items;
+    while (this.#queue.size > 0) {
+      const batch = this.#ownBatches < this.#batchesMax ? engine.acquire() : -1;
+      if (batch < 0) {
+        this.counters.channelFull++;
+        return;
+      }
+      const item = this.#queue.shift();
+      const submitted = items.active[item] === 1 && this.#work.submitNext(item, batch, context);
+      if (!submitted) engine.release(batch);
+      else {
+        items.inFlight[item] = items.inFlight[item]! + 1;
+        this.#ownBatches++;
+        this.counters.batches++;
+      }
+      if (items.active[item] !== 1) continue;
+      if (this.#work.hasMore(item)) this.#queue.push(item);
+      else if (!submitted) this.#finishIfDone(item, context);
+    }
+  }
+
+  #expire(context: ActorContext): void {
+    const now = context.nowMs();
+    for (let item = this.#deadlines.takeDue(now); item !== NONE;) {
+      this.counters.deadlines++;
+      this.giveUp(item, OUTCOME_TIMEOUT, context);
+      item = this.#deadlines.takeDue(now);
+    }
+    if (now < this.#stopMs) return;
+    this.#stopMs = Infinity;
+    for (let item = 0; item < this.#items.count; item++)
+      if (this.#items.active[item] === 1) this.giveUp(item, OUTCOME_CANCELLED, context);
+  }
+
+  #finishIfDone(item: number, context: ActorContext): void {
+    if (this.#items.active[item] !== 1 || this.#items.orphan[item] === 1) return;
+    if (this.#items.inFlight[item] === 0 && !this.#work.hasMore(item)) this.#finish(item, context);
+  }
+
+  #finish(item: number, context: ActorContext): void {
+    this.#deadlines.delete(item);
+    this.#items.answer(item, context.epoch);
+    this.#work.report(item, context);
+  }
+
+  /**
+   * Takes over from a dead predecessor (none: finds nothing). Jobs that it had taken are answered with ENGINE_ERROR, at once or
+   * when the last of its batches is back. Jobs that it had reported are reported again, because the message may have died with
+   * it; a receiver drops what it does not wait for. Jobs it never took come by their messages.
+   */
+  #adopt(engine: EngineChannel, context: ActorContext): void {
+    this.#started = true;
+    const items = this.#items;
+    engine.forEachSubmitted((batch) => {
+      const item = engine.job(batch);
+      items.inFlight[item] = items.inFlight[item]! + 1;
+      this.#foreignBatches++;
+    });
+    this.counters.adoptedBatches = this.#foreignBatches;
+    items.clearGauges();
+    for (let job = 0; job * items.workers < items.count; job++) {
+      if (!items.known(job) || items.state(job) === JOB_STATE_NEW) continue;
+      items.open(job, context.epoch);
+      this.counters.adoptedJobs++;
+      for (let worker = 0; worker < items.workers; worker++)
+        this.#adoptItem(items.item(job, worker), context);
+    }
+  }
+
+  #adoptItem(item: number, context: ActorContext): void {
+    const items = this.#items;
+    const batches = items.inFlight[item]!;
+    items.take(item, context.epoch, context.nowMs());
+    items.inFlight[item] = batches;
+    items.orphan[item] = 1;
+    this.#work.begin(item);
+    this.#work.giveUp(item, OUTCOME_ENGINE_ERROR);
+    items.fail(item, OUTCOME_ENGINE_ERROR);
+    if (batches === 0) this.#finish(item, context);
+  }
+}
+
+/** Whole kibibytes and microseconds of a report, within an int32. */
+export function reportKibibytes(bytes: number): number {
+  return Math.min(0x7fffffff, Math.round(bytes / 1024));
+}
+export function reportMicroseconds(fromMs: number, toMs: number): number {
+  return Math.min(0x7fffffff, Math.max(0, Math.round((toMs - fromMs) * 1000)));
+}

@@ -1,0 +1,36 @@
+import { EngineCode } from "../../store/engine.ts";
+import {
+  OUTCOME_ENGINE_DOWN,
+  OUTCOME_ENGINE_ERROR,
+  OUTCOME_HIT,
+  OUTCOME_MISS,
+  OUTCOME_NO_SPACE,
+} from "../messages.ts";
+
+/** The typed outcome of an engine code. A key that is not there (any more) is no fault of the engine: MISS. */
+export function outcomeOfCode(code: number): number {
+  if (code >= 0) return OUTCOME_HIT;
+  switch (code) {
+    case EngineCode.ENGINE_DOWN:
+    case EngineCode.CLOSED:
+      return OUTCOME_ENGINE_DOWN;
+    case EngineCode.OBJECT_NOT_FOUND:
+      return OUTCOME_MISS;
+    case EngineCode.NO_AVAILABLE_HANDLE:
+      return OUTCOME_NO_SPACE;
+    default:
+      return OUTCOME_ENGINE_ERROR;
+  }
+}
+
+/** What a job ends with when `next` comes on top of `known`: the first reason stays, but any failure says more than a miss. */
+export function worseOutcome(known: number, next: number): number {
+  if (known === OUTCOME_HIT) return next;
+  if (known === OUTCOME_MISS && next !== OUTCOME_HIT) return next;
+  return known;
+}
+
+/** Result of key `index`: in a batch that failed as a whole no key counts as moved. */
+export function keyCode(status: number, result: number): number {
+  return status < 0 && result >= 0 ? status : result;
+}
