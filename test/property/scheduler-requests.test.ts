@@ -37,6 +37,7 @@ const action = fc.oneof(
         "time",
         "restart",
         "model",
+        "die",
         "step",
       ),
       a: fc.nat(30),
@@ -73,11 +74,13 @@ function run(actions: { kind: string; a: number; b: number }[], loadAsync: boole
     else if (kind === "fail") world.failLoadsFrom = b;
     else if (kind === "time") world.nowMs += a * 2000;
     else if (kind === "restart") world.startScheduler();
+    else if (kind === "die") world.diesAfter = 1 + b;
     else if (kind === "model") world.restartModel();
     else if (kind === "step") world.failSteps = b % 3;
   }
   world.held.clear();
   world.settle();
+  world.diesAfter = Infinity;
   for (let round = 0; round < 4; round++) {
     world.nowMs += 31_000;
     world.settle();

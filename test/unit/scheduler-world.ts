@@ -51,6 +51,7 @@ import { PageAllocator } from "../../src/blocks/page-arena.ts";
 import { createTableBuffers, type TableDimensions, Tables } from "../../src/blocks/tables.ts";
 import type { ConnectorSettings } from "../../src/connector/settings.ts";
 import { ConnectorSides } from "../../src/connector/sides.ts";
+import type { EngineChannel } from "../../src/store/engine.ts";
 import { NO_TRACE } from "../../src/trace/events.ts";
 
 export const BLOCK = 4;
@@ -85,6 +86,8 @@ export class World {
   failLoadsFrom = Infinity;
   /** So many of the next steps fail. */
   failSteps = 0;
+  /** The scheduler dies at its so-many-th message, in the middle of a step; its successor starts with the next turn. */
+  diesAfter = Infinity;
   scheduler!: SchedulerActor;
   sides: ConnectorSides | null = null;
   memoryOfScheduler!: ReturnType<typeof createSchedulerMemory>;
@@ -151,7 +154,7 @@ export class World {
             log: context.log,
             trace: NO_TRACE,
             nowMs: () => this.nowMs,
-            send: (actor, message) => this.post(actor, message),
+            send: context.send,
             blockPages: memory.pages,
             pool: memory.allocator,
             ranks: 1,
@@ -184,10 +187,11 @@ export class World {
       random: () => 0,
       log,
       trace: NO_TRACE,
-      get engine(): never {
-        throw new Error("the scheduler has no engine");
+      engine: NO_ENGINE,
+      send: (actor, message) => {
+        if (--this.diesAfter <= 0) throw new Death();
+        this.post(actor, message);
       },
-      send: (actor, message) => this.post(actor, message),
       room: () => this.frontEndRoom,
       readLookup: (slot) =>
         Atomics.load(this.tables.requests, this.tables.request(slot) + REQUEST_LOOKUP_WORD),
@@ -258,11 +262,18 @@ export class World {
   /** One step of the scheduler and then of every actor that is not held; returns the scheduler's deadline. */
   turn(): number {
     const queue = this.#queues.get(ACTOR_SCHEDULER) ?? [];
-    const deadline = this.scheduler.step(
-      { next: () => queue.shift() ?? null },
-      this.tables,
-      this.context(),
-    );
+    let deadline = Infinity;
+    try {
+      deadline = this.scheduler.step(
+        { next: () => queue.shift() ?? null },
+        this.tables,
+        this.context(),
+      );
+    } catch (error) {
+      if (!(error instanceof Death)) throw error;
+      this.diesAfter = Infinity;
+      this.startScheduler();
+    }
     this.#serve(ACTOR_LOOKUP, (message) => this.#lookup(message));
     this.#serve(ACTOR_LOADER, (message) => this.#load(message));
     this.#serve(ACTOR_SAVER, (message) => this.#save(message));
@@ -317,6 +328,10 @@ export class World {
     });
   }
 
+  #modelContext(): ActorContext {
+    return { ...this.context(), send: (actor, message) => this.post(actor, message) };
+  }
+
   /** Runs the model to the end of its queue, one step after the other. */
   #runModel(): void {
     const queue = this.#queues.get(ACTOR_MODEL) ?? [];
@@ -327,16 +342,16 @@ export class World {
         taken = true;
         return queue.shift() ?? null;
       };
-      this.#model.step({ next }, this.tables, this.context());
+      this.#model.step({ next }, this.tables, this.#modelContext());
       for (let run = this.#modelDue.shift(); run !== undefined; run = this.#modelDue.shift()) run();
-      this.#model.step({ next: () => null }, this.tables, this.context());
+      this.#model.step({ next: () => null }, this.tables, this.#modelContext());
     } while (queue.length > 0);
   }
 
   /** The model computes what is queued but its answers are lost with it. */
   computeAndLoseModel(): void {
     const queue = this.#queues.get(ACTOR_MODEL) ?? [];
-    this.#model.step({ next: () => queue.shift() ?? null }, this.tables, this.context());
+    this.#model.step({ next: () => queue.shift() ?? null }, this.tables, this.#modelContext());
     this.#modelDue.shift()?.();
     this.restartModel();
   }
@@ -344,11 +359,14 @@ export class World {
   #frontEnd(message: Message): void {
     if (message.kind === "tokenGenerated") {
       const { tokens } = this.ended(message);
+      this.#readRow(message.slot, tokens, message.index);
       if (message.index !== tokens.length)
         throw new Error(`token ${message.index} after ${tokens.length}`);
       tokens.push(message.token);
-    } else if (message.kind === "requestFinished") this.ended(message).finished.push(message);
-    else if (message.kind === "slotReleased") {
+    } else if (message.kind === "requestFinished") {
+      this.#readRow(message.slot, this.ended(message).tokens, message.outputTokens);
+      this.ended(message).finished.push(message);
+    } else if (message.kind === "slotReleased") {
       const { slot, generation } = message;
       this.ended(message).released++;
       const record = this.tables.request(slot);
@@ -359,6 +377,14 @@ export class World {
       this.#hashPages.free(this.tables.requests[record + REQUEST_HASH_PAGE]!);
       this.#free.push(slot);
     }
+  }
+
+  /** What a dead scheduler had published in the row and not told. */
+  #readRow(slot: number, tokens: number[], count: number): void {
+    const record = this.tables.request(slot);
+    const prompt = this.tables.requests[record + REQUEST_PROMPT_TOKENS]!;
+    const page = this.tables.requests[record + REQUEST_TOKEN_PAGE]!;
+    while (tokens.length < count) tokens.push(this.tables.tokens.get(page, prompt + tokens.length));
   }
 
   #hash(tokenPage: number, hashPage: number, from: number, to: number): number {
@@ -405,6 +431,13 @@ export class World {
         Atomics.store(words, record + REQUEST_HASHED_BLOCKS_WORD, blocks);
         return this.post(ACTOR_SCHEDULER, { kind: "hashed", slot, generation, blocks });
       }
+      // Hashes what is not hashed yet: the question may cover more than the prompt.
+      this.#hash(
+        words[record + REQUEST_TOKEN_PAGE]!,
+        hashPage,
+        0,
+        Math.floor(message.tokens / BLOCK),
+      );
       let chunks = 0;
       const most = Math.floor((message.tokens - 1) / BLOCK);
       while (chunks < most && this.pool.has(this.#key(hashPage, chunks))) chunks++;
@@ -489,6 +522,15 @@ export class World {
     }
   }
 }
+
+class Death extends Error {}
+
+/** The scheduler has none: any use of it fails. */
+const NO_ENGINE = new Proxy({} as EngineChannel, {
+  get: () => {
+    throw new Error("the scheduler has no engine");
+  },
+});
 
 export function promptOf(length: number, seed: number): number[] {
   const random = new SeededRandom(seed);
