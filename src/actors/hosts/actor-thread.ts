@@ -1,0 +1,57 @@
+import { parentPort, workerData } from "node:worker_threads";
+import { loadNative } from "../../native/load.ts";
+import { attachNativeChannel } from "../../store/native-channel.ts";
+import { CounterBlock } from "../../trace/counters.ts";
+import { NONE } from "../../blocks/layout.ts";
+import type { ActorThreadData } from "../runtime/runtime.ts";
+import type { LifeCycle } from "../supervision/supervisor.ts";
+import { createActor } from "./create-actor.ts";
+import { openThreadContext } from "./thread-context.ts";
+import { openThreadEnds } from "./thread-ends.ts";
+import { ThreadHost } from "./thread-host.ts";
+
+/**
+ * Entry of an actor's worker thread (scheduler, lookup, loader, saver). It is ready when its wake handle is open: from then
+ * on messages and completions start steps.
+ */
+function main(data: ActorThreadData & { readonly epoch: number }): void {
+  const { plan, actor, epoch } = data;
+  const native = loadNative();
+  const ends = openThreadEnds(plan, native);
+  const channel = plan.channels[actor];
+  const engine =
+    channel === undefined
+      ? null
+      : attachNativeChannel({
+          words: new Int32Array(channel.words),
+          shape: channel.shape,
+          binding: native,
+          channelId: channel.channelId,
+          epoch,
+        });
+  const { context, tick } = openThreadContext(data, ends, native, engine);
+  const counters = new CounterBlock(plan.counters, actor);
+  if (epoch > 1) counters.resetGauges();
+  const wakeId = plan.wakeIds[actor]!;
+  const notify = (message: LifeCycle): void => parentPort?.postMessage(message);
+  const host = new ThreadHost({
+    actor: createActor({ data, ends, context, counters }),
+    tables: ends.tables,
+    context,
+    mailbox: ends.mailboxes[actor]!,
+    outboxes: ends.outboxes,
+    tick,
+    deaths: ends.deaths,
+    onStopped: () => {
+      native.wakeClose(wakeId);
+      notify({ lifeCycle: "stopped", inFlight: engine?.inFlight() ?? 0 });
+    },
+  });
+  native.wakeOpen(wakeId, host.wake, true);
+  context.trace.record("actorStarted", NONE, NONE, actor, epoch);
+  notify({ lifeCycle: "ready" });
+  // What came before the handle was open is in the mailbox: the first step takes it.
+  host.wake();
+}
+
+main(workerData as ActorThreadData & { readonly epoch: number });

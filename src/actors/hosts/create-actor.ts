@@ -1,0 +1,50 @@
+import { brokenInvariant } from "../../errors.ts";
+import type { CounterBlock } from "../../trace/counters.ts";
+import { LoaderActor } from "../loader/loader-actor.ts";
+import { LookupActor } from "../lookup/lookup-actor.ts";
+import { ACTOR_LOADER, ACTOR_LOOKUP, ACTOR_SAVER, ACTOR_SCHEDULER } from "../messages.ts";
+import type { ActorThreadData } from "../runtime/runtime.ts";
+import { SaverActor } from "../saver/saver-actor.ts";
+import { createScheduler } from "../scheduler/create-scheduler.ts";
+import type { Actor, ActorContext } from "../step.ts";
+import type { ThreadEnds } from "./thread-ends.ts";
+
+/** Makes the actor that a thread runs. */
+export function createActor(parts: {
+  readonly data: ActorThreadData;
+  readonly ends: ThreadEnds;
+  readonly context: ActorContext;
+  readonly counters: CounterBlock;
+}): Actor {
+  const { data, ends, context, counters } = parts;
+  const { tables } = ends;
+  const { workers } = data.plan;
+  switch (data.actor) {
+    case ACTOR_LOOKUP:
+      return new LookupActor({ tables, workers, metrics: counters });
+    case ACTOR_LOADER:
+      return new LoaderActor({ tables, workers, metrics: counters });
+    case ACTOR_SAVER:
+      return new SaverActor({ tables, workers, metrics: counters });
+    case ACTOR_SCHEDULER: {
+      const limits = data.scheduler ?? brokenInvariant("scheduler thread without limits");
+      return createScheduler(
+        {
+          tables,
+          settings: data.connector,
+          ranks: workers.length,
+          pool: limits.pool,
+          endTokenIds: limits.endTokenIds,
+          tokensPerStepMax: limits.tokensPerStepMax,
+          sequencesMax: limits.sequencesMax,
+          counterBlock: counters,
+          flushWakes: () => ends.outboxes.flush(),
+          monotonicMs: ends.nowMs,
+        },
+        context,
+      );
+    }
+    default:
+      return brokenInvariant("no such actor thread", data.actor);
+  }
+}
