@@ -70,7 +70,8 @@ export interface SchedulerHooks {
   hashTo(slot: number, tokens: number): boolean;
   /**
    * get_num_new_matched_tokens. Tokens beyond `computedTokens` (local hit, whole blocks) that the pool holds; IN_FLIGHT; or
-   * a failure (see FAILURE_BASE), which counts as 0. Submits the lookup when there is none. Costs a few memory operations.
+   * a failure (see FAILURE_BASE), which counts as 0. Submits the lookup when there is none. Costs a few memory operations
+   * (and, for a request that has generated tokens, hashing its blocks past the prompt once).
    * With lookup_async false it waits for the answer, at most lookup_timeout_ms.
    */
   matchedTokens(slot: number, computedTokens: number): number;

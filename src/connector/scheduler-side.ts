@@ -1,3 +1,4 @@
+import { MESSAGE_KINDS } from "../actors/mailbox/codec.ts";
 import {
   ACTOR_LOOKUP,
   OUTCOME_ENGINE_DOWN,
@@ -86,10 +87,8 @@ export class SchedulerSide implements SchedulerHooks {
     this.#lookups.added(slot);
     this.#loads.added(slot);
     // Read once, here: other bits of the word may change at any time (aborts).
-    const flags = Atomics.load(
-      this.#ports.tables.requests,
-      this.#ports.tables.request(slot) + REQUEST_FLAGS,
-    );
+    const { tables } = this.#ports;
+    const flags = Atomics.load(tables.requests, tables.request(slot) + REQUEST_FLAGS);
     const reuse = (flags & REQUEST_FLAG_NO_REUSE) === 0;
     this.#trackers.added(slot, reuse);
     this.#hashes.added(slot, reuse);
@@ -110,7 +109,8 @@ export class SchedulerSide implements SchedulerHooks {
     else if (message.kind === "hashed") ended = this.#hashes.done(slot, message.blocks);
     else ended = this.#lookups.done(slot, message.attempt);
     if (this.counters.staleMessages !== stale) {
-      this.#ports.trace.record("staleMessage", slot, generation, 0, 0);
+      const kind = MESSAGE_KINDS.indexOf(message.kind);
+      this.#ports.trace.record("staleMessage", slot, generation, kind, 0);
       this.#ports.log.debug({ message }, "a late, duplicate or unknown message is dropped");
     }
     return ended;
@@ -134,6 +134,8 @@ export class SchedulerSide implements SchedulerHooks {
       this.counters.refusedLoads++;
       return 0;
     }
+    // Whoever looks up a resumed request finds the hashes of its generated blocks in the row.
+    this.#hashes.cover(slot, tokens);
     const hit = this.#lookups.poll(slot, tokens);
     if (hit < 0) return hit;
     const need = hit - computedTokens;
@@ -278,7 +280,6 @@ export class SchedulerSide implements SchedulerHooks {
   #known(job: number): boolean {
     if (this.#jobs.live(job)) return true;
     this.counters.staleMessages++;
-    this.#ports.trace.record("staleMessage", NONE, NONE, 0, 0);
     this.#ports.log.debug({ job }, "a report about a job that is not there is dropped");
     return false;
   }

@@ -1,3 +1,4 @@
+import { MESSAGE_KINDS } from "../actors/mailbox/codec.ts";
 import {
   ACTOR_LOADER,
   ACTOR_SAVER,
@@ -96,7 +97,8 @@ export class WorkerSide {
     const { job } = message;
     if (message.worker !== this.#worker || this.#started[job] !== 1) {
       this.staleMessages++;
-      this.#ports.trace.record("staleMessage", NONE, NONE, 0, 0);
+      const kind = MESSAGE_KINDS.indexOf(message.kind);
+      this.#ports.trace.record("staleMessage", NONE, NONE, kind, 0);
       this.#ports.log.debug({ message }, "a report that nobody waits for is dropped");
       return false;
     }

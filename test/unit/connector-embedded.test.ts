@@ -33,6 +33,8 @@ class Loop {
   nowMs = 0;
   /** Called each time the connector looks at the clock: lets an actor answer while a call blocks. */
   meanwhile: () => void = () => undefined;
+  /** Hash blocks that the connector hashed itself. */
+  readonly hashed: [number, number][] = [];
   readonly pinned = new Map<number, number>();
   readonly tables: Tables;
   readonly slots: RequestSlots;
@@ -88,7 +90,10 @@ class Loop {
         if (!this.mailboxes[actor]!.push(message)) throw new Error("mailbox full");
       },
       flushWakes: () => undefined,
-      hashBlocks: (_tokens, _hashes, _extras, from, to) => to - from,
+      hashBlocks: (_tokens, _hashes, _extras, from, to) => {
+        this.hashed.push([from, to]);
+        return to - from;
+      },
       deaths: () => 0,
     };
     this.connector = new Connector(this.ends);
@@ -279,6 +284,7 @@ describe("the vLLM-named face", () => {
     expect(scheduler.getNumNewMatchedTokens("a", 0)).toEqual([null, false]);
     const [lookup] = loop.take(ACTOR_LOOKUP, "lookup");
     expect(lookup?.tokens).toBe(64);
+    expect(loop.hashed).toEqual([[2, 4]]);
     expect(() => scheduler.appendTokens("a", PROMPT)).toThrowError(/maxTokens/);
   });
 
