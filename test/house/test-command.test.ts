@@ -1,0 +1,84 @@
+// Goal: the closing line of the test command counts honestly: nothing that did not run or did not pass is hidden.
+// Method: the counting functions of scripts/ read reports in the formats of vitest and ctest.
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { expect, test } from "vitest";
+
+import { root } from "./source-file.ts";
+
+interface Counts {
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+}
+interface Suites {
+  countVitest(report: unknown, code: number, output: string): Counts;
+  countJunit(xml: string, code: number, output: string): Counts;
+}
+interface Tools {
+  nodeProblem(version: string): string | null;
+}
+
+const load = async (name: string): Promise<unknown> =>
+  import(pathToFileURL(join(root, "scripts", "lib", name)).href);
+const { countVitest, countJunit } = (await load("suites.mjs")) as Suites;
+const { nodeProblem } = (await load("tools.mjs")) as Tools;
+
+const report = (...files: { status: string; tests: string[] }[]): unknown => ({
+  testResults: files.map(({ status, tests }) => ({
+    status,
+    assertionResults: tests.map((each) => ({ status: each })),
+  })),
+});
+
+test("passed and failed tests are counted one by one", () => {
+  const files = report(
+    { status: "failed", tests: ["passed", "failed"] },
+    { status: "passed", tests: ["passed"] },
+  );
+  expect(countVitest(files, 1, "")).toMatchObject({ passed: 2, failed: 1, skipped: 0 });
+});
+
+test("a skipped test counts as failed", () => {
+  const files = report({ status: "passed", tests: ["passed", "skipped", "todo"] });
+  expect(countVitest(files, 0, "")).toMatchObject({ passed: 1, failed: 2, skipped: 2 });
+});
+
+test("a file that could not be loaded is one failure", () => {
+  const files = report({ status: "failed", tests: [] }, { status: "passed", tests: ["passed"] });
+  expect(countVitest(files, 1, "")).toMatchObject({ passed: 1, failed: 1 });
+});
+
+test("an error outside of any test is one failure", () => {
+  expect(countVitest(report({ status: "passed", tests: ["passed"] }), 1, "")).toMatchObject({
+    passed: 1,
+    failed: 1,
+  });
+  expect(countVitest(report(), 0, "")).toMatchObject({ passed: 0, failed: 1 });
+});
+
+const junit = (tests: number, failures: number, disabled: number, skipped: number): string =>
+  `<?xml version="1.0"?>\n<testsuite name="(empty)"\n\ttests="${tests}"\n\tfailures="${failures}"\n` +
+  `\tdisabled="${disabled}"\n\tskipped="${skipped}"\n\ttime="0"\n\t>\n<testcase name="a" tests="9"/>`;
+
+test("native tests: failed and disabled ones are failures, those without their hardware count neither way", () => {
+  expect(countJunit(junit(10, 0, 0, 0), 0, "")).toMatchObject({
+    passed: 10,
+    failed: 0,
+    skipped: 0,
+  });
+  expect(countJunit(junit(10, 2, 1, 3), 8, "")).toMatchObject({ passed: 4, failed: 3, skipped: 3 });
+});
+
+test("native tests: no tests, no report, or an exit code that tells more is a failure", () => {
+  expect(countJunit(junit(0, 0, 0, 0), 0, "")).toMatchObject({ passed: 0, failed: 1 });
+  expect(countJunit("", 0, "")).toMatchObject({ passed: 0, failed: 1 });
+  expect(countJunit(junit(10, 0, 0, 0), 8, "")).toMatchObject({ passed: 10, failed: 1 });
+});
+
+test("Node versions", () => {
+  for (const version of ["20.19.0", "20.20.2", "22.12.0", "24.0.0"])
+    expect(nodeProblem(version)).toBeNull();
+  for (const version of ["18.20.0", "20.18.3"])
+    expect(nodeProblem(version)).toContain(`Node ${version} is too old`);
+});
