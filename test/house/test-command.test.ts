@@ -12,11 +12,11 @@ interface Counts {
   readonly skipped: number;
 }
 interface Suites {
-  countVitest(report: unknown, code: number, output: string): Counts;
-  countJunit(xml: string, code: number, output: string): Counts;
+  readonly countVitest: (report: unknown, code: number, output: string) => Counts;
+  readonly countJunit: (xml: string, code: number, output: string) => Counts;
 }
 interface Tools {
-  nodeProblem(version: string): string | null;
+  readonly nodeProblem: (version: string) => string | null;
 }
 
 const load = async (name: string): Promise<unknown> =>
