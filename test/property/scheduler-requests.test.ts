@@ -46,10 +46,14 @@ const action = fc.oneof(
   },
 );
 
-function run(actions: { kind: string; a: number; b: number }[], loadAsync: boolean): void {
+function run(actions: { kind: string; a: number; b: number }[], variant: Variant): void {
+  const { loadAsync, lookupAsync, groups, pool } = variant;
+  const blockCount = 19 * groups + 1;
   const world = new World({
-    dimensions: { blockCount: 20 },
-    scheduler: { tokensPerStepMax: 16, sequencesMax: 3, loadAsync },
+    dimensions: { blockCount, groups },
+    scheduler: { tokensPerStepMax: 16, sequencesMax: 3, loadAsync, lookupAsync },
+    settings: { lookupAsync },
+    pool,
   });
   const requests: { id: { slot: number; generation: number }; prompt: number[]; output: number }[] =
     [];
@@ -99,17 +103,32 @@ function run(actions: { kind: string; a: number; b: number }[], loadAsync: boole
     live: 0,
     pinnedBlocks: 0,
     quarantinedBlocks: 0,
-    freeBlocks: 19,
+    freeBlocks: blockCount - 1,
   });
   expect(world.memoryOfScheduler.pages.usedPages()).toBe(0);
 }
 
+interface Variant {
+  readonly loadAsync: boolean;
+  readonly lookupAsync: boolean;
+  readonly groups: number;
+  readonly pool: boolean;
+}
+const USUAL: Variant = { loadAsync: true, lookupAsync: true, groups: 1, pool: true };
+const VARIANTS: readonly (readonly [string, Variant])[] = [
+  ["loads and lookups in the background", USUAL],
+  ["loads before the step", { ...USUAL, loadAsync: false }],
+  ["lookups when a request's turn comes", { ...USUAL, lookupAsync: false }],
+  ["two groups", { ...USUAL, groups: 2 }],
+  ["no pool", { ...USUAL, pool: false }],
+];
+
 describe("any history", () => {
-  for (const loadAsync of [true, false])
-    it(`ends every request once and right, load_async ${loadAsync}`, () => {
+  for (const [name, variant] of VARIANTS)
+    it(`ends every request once and right: ${name}`, () => {
       fc.assert(
-        fc.property(fc.array(action, { maxLength: 60 }), (actions) => run(actions, loadAsync)),
-        { numRuns: 400 },
+        fc.property(fc.array(action, { maxLength: 60 }), (actions) => run(actions, variant)),
+        { numRuns: 300 },
       );
     });
 });
