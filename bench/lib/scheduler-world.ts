@@ -18,6 +18,7 @@ import { createTableBuffers, Tables, type TableDimensions } from "../../src/bloc
 import type { ConnectorSettings } from "../../src/connector/settings.ts";
 import { noneHash } from "../../src/keys/none-hash.ts";
 import type { NativeBinding } from "../../src/native/binding.ts";
+import type { EngineChannel } from "../../src/store/engine.ts";
 import { CounterBlock, createCounterBuffer } from "../../src/trace/counters.ts";
 import { NO_TRACE } from "../../src/trace/events.ts";
 import { runModel, runSaver, SlowLookups } from "./stand-ins.ts";
@@ -51,6 +52,8 @@ export class BenchTables {
   readonly slots: RequestSlots;
   readonly context: ActorContext;
   nowMs = 1000;
+  readonly #native: NativeBinding;
+  readonly #hasherId: number;
 
   /** `wake` is called by `outboxes.flush` for a receiver that sleeps. */
   constructor(
@@ -65,28 +68,43 @@ export class BenchTables {
     this.mailboxes = mailboxCapacities(requestSlots, jobSlots, stepSequencesMax).map(createMailbox);
     this.outboxes = new Outboxes(this.mailboxes, wake);
     this.slots = new RequestSlots(tables);
-    const hasherId = native.hasherRegister({
+    this.#hasherId = native.hasherRegister({
       algorithm: "sha256_cbor",
       blockSize: dimensions.hashBlockSize,
       noneHash: noneHash(null),
       tokensSharedId: native.sharedRegister(new Uint8Array(buffers.tokenPages)),
       hashesSharedId: native.sharedRegister(new Uint8Array(buffers.hashPages)),
     });
-    this.context = {
+    this.#native = native;
+    this.context = this.contextWith(null);
+  }
+
+  /** `engine` null: for actors without one. */
+  contextWith(engine: EngineChannel | null): ActorContext {
+    const { tables } = this;
+    return {
       epoch: 1,
       nowMs: () => this.nowMs,
       random: () => 0.5,
       log: SILENT,
       trace: NO_TRACE,
-      get engine(): never {
-        throw new Error("the scheduler has no engine");
+      get engine(): EngineChannel {
+        if (engine === null) throw new Error("this actor has no engine");
+        return engine;
       },
       send: (actor, message) => this.outboxes.send(actor, message),
       room: (actor) => this.outboxes.room(actor),
       readLookup: (slot) =>
         Atomics.load(tables.requests, tables.request(slot) + REQUEST_LOOKUP_WORD),
       hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
-        native.hashBlocks(hasherId, tokenPage, hashPage, extrasPage, fromBlock, toBlock),
+        this.#native.hashBlocks(
+          this.#hasherId,
+          tokenPage,
+          hashPage,
+          extrasPage,
+          fromBlock,
+          toBlock,
+        ),
     };
   }
 }
