@@ -21,7 +21,11 @@ export function createActor(parts: {
   const { workers } = data.plan;
   switch (data.actor) {
     case ACTOR_LOOKUP:
-      return new LookupActor({ tables, workers, metrics: counters });
+      return new LookupActor({
+        tables,
+        keySpace: workers[0] ?? brokenInvariant("runtime without a worker side"),
+        metrics: counters,
+      });
     case ACTOR_LOADER:
       return new LoaderActor({ tables, workers, metrics: counters });
     case ACTOR_SAVER:

@@ -209,7 +209,9 @@ export class Runtime {
         ),
       );
     }
-    const inFlight = this.#resources.release(Math.max(100, deadlineMs - this.ends.nowMs()));
+    const inFlight = this.#resources.release(
+      Math.ceil(Math.max(100, deadlineMs - this.ends.nowMs())),
+    );
     this.native.regionRelease(this.regionId);
     return inFlight;
   }

@@ -174,7 +174,7 @@ function addActors(parts: ActorParts): void {
   host.add({
     actor: ACTOR_LOOKUP,
     attachEngine: (epoch) => parts.lookups.attach(epoch),
-    create: () => new LookupActor({ tables, workers }),
+    create: () => new LookupActor({ tables, keySpace }),
   });
   host.add({
     actor: ACTOR_LOADER,
