@@ -119,6 +119,28 @@ describe("loads that hold blocks", () => {
     expect(world.scheduler.counters.loadsAdmitted).toBe(3);
   });
 
+  it("leaves to a running prefill the blocks that it will still need", () => {
+    const world = new World({ dimensions: { blockCount: 17 }, scheduler: { tokensPerStepMax: 4 } });
+    const stored = promptOf(17, 1);
+    fill(world, stored);
+    dropLocal(world);
+    const long = promptOf(41, 2);
+    const runs = world.add(long, 4);
+    while (world.scheduler.counters.running === 0) world.turn();
+    const loads = world.add(stored, 2);
+    while (world.ended(runs).tokens.length === 0) {
+      world.turn();
+      // Blocks are free, but not enough for this load beside the rest of the prompt.
+      expect(world.scheduler.counters.parkedLoad).toBe(0);
+    }
+    world.settle();
+    expectAllWell(world, [
+      { prompt: long, output: 4, id: runs },
+      { prompt: stored, output: 2, id: loads },
+    ]);
+    expect(world.scheduler.counters.preemptions).toBe(0);
+  });
+
   it("does not deadlock when everyone loads into a pool that holds hardly one of them", () => {
     const world = new World({ dimensions: { blockCount: 13 } });
     const stored = [1, 2, 3, 4, 5].map((seed) => promptOf(33, seed));
