@@ -1,0 +1,132 @@
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { destination, pino } from "pino";
+import { FINISH_LENGTH } from "../../src/actors/messages.ts";
+import { defaultBlockCount } from "../../src/cli/block-count.ts";
+import { readEnvironment } from "../../src/config/environment.ts";
+import { parseTransferConfig } from "../../src/config/transfer-config.ts";
+import { loadNative } from "../../src/native/load.ts";
+import { Application } from "../../src/serving/application.ts";
+import type { RequestSummary } from "../../src/serving/front-end-types.ts";
+import { prepareModel } from "../../src/serving/model/prepare-model.ts";
+import type { PreparedModel } from "../../src/serving/model/prepared-model.ts";
+import { packageRoot } from "../../src/worker-entry.ts";
+
+const KV_BYTES = 256 * 1024 * 1024;
+const POOL_BYTES = 1024 * 1024 * 1024;
+const SAVE_WAIT_MS = 60_000;
+let pools = 0;
+
+export async function modelOf(name: string, contextTokensMax: number): Promise<PreparedModel> {
+  return await prepareModel(name, {
+    cacheFolder: join(packageRoot(), ".cache", "models"),
+    contextTokensMax,
+  });
+}
+
+/** A serving process without HTTP: actor threads, model thread, and a local pool of its own (none with `pool` false). */
+export async function startServing(
+  model: PreparedModel,
+  options: { readonly pool: boolean; readonly modelThreads: number },
+): Promise<Application> {
+  const environment = readEnvironment({});
+  const { config } = parseTransferConfig(
+    {
+      kv_connector: "MooncakeStoreConnector",
+      kv_role: "kv_both",
+      kv_connector_extra_config: {
+        engine: "local",
+        lookup_async: true,
+        pool_name: `bench-${process.pid}-${pools++}`,
+      },
+    },
+    environment,
+  );
+  return await Application.start({
+    native: loadNative(),
+    model,
+    connector: { ...config, local: { ...config.local, bytesMax: POOL_BYTES } },
+    hashSeed: environment.hashSeed,
+    blockCount: defaultBlockCount(model, KV_BYTES),
+    requestSlots: 64,
+    sequencesMax: 8,
+    tokensPerStepMax: 512,
+    modelThreads: options.modelThreads,
+    pool: options.pool,
+    logLevel: "warn",
+    log: pino({ name: "mooncake-kv", level: "warn" }, destination({ fd: 2, sync: true })),
+    http: null,
+    traceFile: null,
+    random: () => 0.5,
+    wallClockMs: () => 0,
+  });
+}
+
+export interface Answer {
+  readonly tokens: readonly number[];
+  /** Hash of the raw logits of each token. */
+  readonly logitsHashes: readonly string[];
+  readonly summary: RequestSummary;
+}
+
+/** A greedy request of fixed length through the front end. Throws when it is refused or ends early. */
+export async function ask(
+  { frontEnd }: Application,
+  id: string,
+  promptTokens: Int32Array,
+  maxTokens: number,
+  cacheSalt?: string,
+): Promise<Answer> {
+  const tokens: number[] = [];
+  const logitsHashes: string[] = [];
+  const summary = await new Promise<RequestSummary>((resolve, reject) => {
+    const handle = frontEnd.submit(
+      {
+        id,
+        promptTokens,
+        maxTokens,
+        temperature: 0,
+        topP: 1,
+        seed: 1,
+        cacheSalt,
+        ignoreEndTokens: true,
+      },
+      {
+        token: (token, _index, _logprob, _top, logitsHash) => {
+          tokens.push(token);
+          logitsHashes.push(logitsHash);
+        },
+        finished: resolve,
+      },
+    );
+    if (!handle.ok) reject(new Error(`${id} is refused (${handle.reason}): ${handle.remedy}`));
+  });
+  if (summary.reason !== FINISH_LENGTH || tokens.length !== maxTokens)
+    throw new Error(`${id} ended with reason ${summary.reason} after ${tokens.length} tokens`);
+  return { tokens, logitsHashes, summary };
+}
+
+/** Waits until the pool has stopped growing: every block of the finished requests is saved. */
+export async function saved({ runtime }: Application): Promise<void> {
+  const { native, engineId } = runtime;
+  let keys = -1;
+  for (let waitedMs = 0; waitedMs < SAVE_WAIT_MS; waitedMs += 50) {
+    const statistics = native.engineStatistics(engineId);
+    if (statistics.keys === keys && keys > 0 && statistics.batchesInFlight === 0) return;
+    keys = statistics.keys;
+    await sleep(50);
+  }
+  throw new Error("the blocks do not get into the pool");
+}
+
+/** Deterministic, and unlike every other prompt from its first token on. */
+export class Prompts {
+  #state = 0x2545f491;
+
+  next(tokens: number, vocabulary: number): Int32Array {
+    return Int32Array.from({ length: tokens }, () => {
+      this.#state = (Math.imul(this.#state, 1_664_525) + 1_013_904_223) | 0;
+      return (this.#state >>> 8) % vocabulary;
+    });
+  }
+}
