@@ -75,7 +75,7 @@ function run(actions: { kind: string; a: number; b: number }[], variant: Variant
     } else if (kind === "hold") world.held.add(HELD[a % 4]!);
     else if (kind === "free") world.held.delete(HELD[a % 4]!);
     else if (kind === "drop") world.post(ACTOR_SCHEDULER, { kind: "dropLocalCache", ticket: a });
-    else if (kind === "fail") world.failLoadsFrom = b;
+    else if (kind === "fail") world.actors.failLoadsFrom = b;
     else if (kind === "time") world.nowMs += a * 2000;
     else if (kind === "restart") world.startScheduler();
     else if (kind === "die") world.diesAfter = 1 + b;

@@ -167,7 +167,7 @@ describe("reuse", () => {
       expect(world.ended(id).tokens).toEqual(world.truth(prompt, 3));
       expect(world.ended(id).finished[0]).toMatchObject({ localTokens: 0, poolTokens: 0 });
     }
-    expect(world.pool.size).toBe(0);
+    expect(world.actors.pool.size).toBe(0);
     expect(world.scheduler.counters.cachedBlocks).toBe(0);
     expect(world.count("lookup") + world.count("hashRequest")).toBe(0);
   });

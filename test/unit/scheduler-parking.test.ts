@@ -114,7 +114,7 @@ describe("load results", () => {
   for (const bad of [0, 2, 4]) {
     it(`cuts back to the first bad block (${bad}) and recomputes the rest`, () => {
       const world = stored();
-      world.failLoadsFrom = bad;
+      world.actors.failLoadsFrom = bad;
       const id = world.add(PROMPT, 4);
       world.settle();
       expect(world.ended(id).tokens).toEqual(world.truth(PROMPT, 4));
@@ -132,7 +132,7 @@ describe("load results", () => {
 
   it("ends the request under policy fail", () => {
     const world = stored({ scheduler: { loadFailurePolicy: "fail" } });
-    world.failLoadsFrom = 1;
+    world.actors.failLoadsFrom = 1;
     const id = world.add(PROMPT, 4);
     world.settle();
     expect(world.ended(id).finished.map(({ reason }) => reason)).toEqual([FINISH_ERROR]);
@@ -141,7 +141,7 @@ describe("load results", () => {
 
   it("starts no step before a synchronous load is over, and cuts back before it", () => {
     const world = stored({ scheduler: { loadAsync: false } });
-    world.failLoadsFrom = 3;
+    world.actors.failLoadsFrom = 3;
     world.held.add(ACTOR_LOADER);
     const id = world.add(PROMPT, 4);
     const other = world.add(promptOf(3, 8), 2);

@@ -104,7 +104,7 @@ describe("a scheduler that dies", () => {
     world.held.delete(ACTOR_MODEL);
     world.settle();
     // The predecessor's save job was never handed out, because its step was never over.
-    expect(world.pool.size).toBe(0);
+    expect(world.actors.pool.size).toBe(0);
     expect(world.scheduler.counters.pinnedBlocks).toBe(0);
     world.held.clear();
     world.settle();
@@ -213,7 +213,7 @@ describe("a step that fails", () => {
     world.failSteps = 3;
     world.settle();
     expect(world.ended(id).finished[0]?.outputTokens).toBe(0);
-    expect(world.pool.size).toBe(0);
+    expect(world.actors.pool.size).toBe(0);
     expectEmpty(world);
     const next = world.add(PROMPT, 3);
     world.settle();

@@ -54,7 +54,7 @@ export function addRequest(core: SchedulerCore, slot: number, outputTokens: numb
   words[record + REQUEST_COMPUTED_TOKENS] = 0;
   core.rows.forget(slot);
   core.setState(slot, STATE_WAITING);
-  core.trace("requestAdded", slot, states.promptTokens[slot]!, states.tokensMax[slot]!);
+  core.trace("requestAdded", slot, states.promptTokens[slot], states.tokensMax[slot]);
   core.connector?.hooks.requestAdded(slot);
   const refused = refusal(core, slot);
   if (refused !== 0) finish(core, slot, refused);

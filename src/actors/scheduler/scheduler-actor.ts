@@ -115,8 +115,20 @@ export class SchedulerActor implements Actor {
         return takeRestart(core, message);
       case "stop":
         return takeStop(core);
-      default:
-        return core.stale(message.kind, NONE);
+      // What only the scheduler sends, or sends to others.
+      case "cancelLoad":
+      case "discardLookup":
+      case "hashRequest":
+      case "load":
+      case "localCacheDropped":
+      case "lookup":
+      case "requestFinished":
+      case "runStep":
+      case "save":
+      case "slotReleased":
+      case "stopped":
+      case "tokenGenerated":
+        core.stale(message.kind, NONE);
     }
   }
 }
