@@ -23,7 +23,9 @@ export class Answers {
   }
 
   asked(slot: number, attempt: number): void {
-    this.#newest[slot] = attempt;
+    const newest = this.#newest[slot]!;
+    // Attempts count up in 16 bits; after a restart an older message may come after the table was read.
+    if (newest === NONE || (attempt - newest) << 16 > 0) this.#newest[slot] = attempt;
   }
   /** This incarnation has answered the attempt already. */
   answered(slot: number, attempt: number): boolean {

@@ -1,23 +1,9 @@
-import {
-  LOOKUP_SUBMITTED,
-  lookupAttempt,
-  lookupState,
-  NONE,
-  OPERATION_EXISTS,
-  REQUEST_GENERATION,
-  REQUEST_HASH_PAGE,
-  REQUEST_LIVE_WORD,
-  REQUEST_LOOKUP_ASKED_WORD,
-  REQUEST_LOOKUP_TOKENS,
-  REQUEST_PROMPT_TOKENS,
-} from "../../blocks/layout.ts";
+import { NONE, REQUEST_LOOKUP_TOKENS } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import type { EngineChannel } from "../../store/engine.ts";
 import type { WorkerKeySpace } from "../../store/key-spaces.ts";
-import { COUNTERS, STORE_LOOKUP_EXISTS } from "../../trace/counters.ts";
-import { ItemQueue } from "../jobs/item-queue.ts";
-import { outcomeOfCode } from "../jobs/outcomes.ts";
-import { countBatch, type StoreMetrics } from "../jobs/store-metrics.ts";
+import { COUNTERS } from "../../trace/counters.ts";
+import type { StoreMetrics } from "../jobs/store-metrics.ts";
 import {
   ACTOR_SCHEDULER,
   OUTCOME_CANCELLED,
@@ -34,9 +20,12 @@ import {
 import type { Actor, ActorContext, Inbox } from "../step.ts";
 import { Answers } from "./answers.ts";
 import { LookupKeys } from "./batching.ts";
+import { ExistsBatches } from "./exists-batches.ts";
 import { hitTokens } from "./hit.ts";
+import { createLookupCounters, type LookupCounters } from "./lookup-counters.ts";
 import { LookupRecords, RECORD_ASKING, RECORD_HASHING } from "./lookup-records.ts";
 import { PromptHashing } from "./prompt-hashing.ts";
+import { forEachQuestion, isCurrent, promptBlocks } from "./requests.ts";
 
 export interface LookupOptions {
   readonly tables: Tables;
@@ -49,23 +38,6 @@ export interface LookupOptions {
   readonly metrics?: StoreMetrics;
 }
 
-export interface LookupCounters {
-  lookups: number;
-  hits: number;
-  misses: number;
-  failures: number;
-  discarded: number;
-  /** discardLookup that came after the answer. */
-  lateDiscards: number;
-  hashedBlocks: number;
-  batches: number;
-  keys: number;
-  staleMessages: number;
-  adoptedLookups: number;
-  adoptedBatches: number;
-  channelFull: number;
-}
-
 /** A request may have this many lookups in hand: those that a scheduler side and its dead predecessor may have open. */
 const RECORDS_PER_SLOT = 6;
 
@@ -74,33 +46,16 @@ const RECORDS_PER_SLOT = 6;
  * each block exist, and publishes the longest prefix. A failure of the engine is an answer of its own, never a miss.
  */
 export class LookupActor implements Actor {
-  readonly counters: LookupCounters = {
-    lookups: 0,
-    hits: 0,
-    misses: 0,
-    failures: 0,
-    discarded: 0,
-    lateDiscards: 0,
-    hashedBlocks: 0,
-    batches: 0,
-    keys: 0,
-    staleMessages: 0,
-    adoptedLookups: 0,
-    adoptedBatches: 0,
-    channelFull: 0,
-  };
+  readonly counters: LookupCounters = createLookupCounters();
   readonly #tables: Tables;
   readonly #options: LookupOptions;
   readonly #keys: LookupKeys;
   readonly #hashing: PromptHashing;
   readonly #answers: Answers;
   readonly #records: LookupRecords;
-  readonly #queue: ItemQueue;
-  /** Slots whose `hashed` is to be sent when their prompt is hashed. */
-  readonly #hashAsked: Uint8Array;
-  /** Per batch slot, grown on demand: number of its first key. */
-  #batchFrom = new Int32Array(0);
-  #foreignBatches = 0;
+  readonly #batches: ExistsBatches;
+  /** Generation of the slot that waits for `hashed`, or NONE. */
+  readonly #hashAsked: Int32Array;
   #started = false;
   #stopping = false;
   #stopMs = Infinity;
@@ -114,25 +69,31 @@ export class LookupActor implements Actor {
     this.#hashing = new PromptHashing(tables);
     this.#answers = new Answers(tables);
     this.#records = new LookupRecords(RECORDS_PER_SLOT * requestSlots, requestSlots);
-    this.#queue = new ItemQueue(this.#records.capacity);
-    this.#hashAsked = new Uint8Array(requestSlots);
+    this.#batches = new ExistsBatches(
+      tables,
+      this.#records,
+      this.#keys,
+      keySpace.keySpaceId,
+      options,
+      this.counters,
+    );
+    this.#hashAsked = new Int32Array(requestSlots).fill(NONE);
   }
 
   step(inbox: Inbox, _tables: Tables, context: ActorContext): number {
     const { engine } = context;
     if (!this.#started) this.#adopt(engine, context);
-    for (let batch = engine.poll(); batch >= 0; batch = engine.poll())
-      this.#completed(batch, engine, context);
+    this.#batches.poll(engine, context, (record) => this.#finishIfDone(record, context));
     for (let message = inbox.next(); message !== null; message = inbox.next())
       this.#receive(message, context);
     this.#hash(context);
-    this.#pump(engine, context);
+    this.#batches.pump(engine, context);
     if (context.nowMs() >= this.#stopMs) this.#giveUpAll(context);
     return this.#hashing.pending() > 0 ? context.nowMs() : this.#stopMs;
   }
 
   idle(): boolean {
-    return this.#records.used === 0 && this.#hashing.pending() === 0 && this.#foreignBatches === 0;
+    return this.#records.used === 0 && this.#hashing.pending() === 0 && this.#batches.foreign === 0;
   }
 
   #receive(message: Message, context: ActorContext): void {
@@ -140,7 +101,8 @@ export class LookupActor implements Actor {
       case "hashRequest":
       case "lookup":
       case "discardLookup":
-        if (!this.#current(message.slot, message.generation)) this.#stale(message, context);
+        if (!isCurrent(this.#tables, message.slot, message.generation))
+          this.#stale(message, context);
         else if (message.kind === "hashRequest") this.#hashRequested(message, context);
         else if (message.kind === "lookup") this.#asked(message, context);
         else this.#discard(message, context);
@@ -160,18 +122,18 @@ export class LookupActor implements Actor {
 
   #hashRequested(message: HashRequest, context: ActorContext): void {
     const { slot, generation } = message;
-    const first = this.#hashAsked[slot] === 0;
-    if (first) {
-      this.#hashAsked[slot] = 1;
-      this.#hashing.enter(slot, generation, this.#promptBlocks(slot));
+    // Asked again while it is under way (after a restart of ours): one answer is enough.
+    if (this.#hashAsked[slot] !== generation) {
+      this.#hashAsked[slot] = generation;
+      this.#hashing.enter(slot, generation, promptBlocks(this.#tables, slot));
     }
-    if (this.#stopping || this.#hashing.covers(slot, this.#promptBlocks(slot)))
+    if (this.#stopping || this.#hashing.covers(slot, promptBlocks(this.#tables, slot)))
       this.#sendHashed(slot, generation, context);
   }
 
   #sendHashed(slot: number, generation: number, context: ActorContext): void {
-    if (this.#hashAsked[slot] === 0) return;
-    this.#hashAsked[slot] = 0;
+    if (this.#hashAsked[slot] !== generation) return;
+    this.#hashAsked[slot] = NONE;
     const blocks = this.#hashing.hashed(slot);
     this.#hashing.leave(slot, generation);
     context.send(ACTOR_SCHEDULER, { kind: "hashed", slot, generation, blocks });
@@ -220,7 +182,7 @@ export class LookupActor implements Actor {
     const slot = records.slot[record]!;
     if (!this.#hashing.covers(slot, records.hashBlocks[record]!)) return;
     records.phase[record] = RECORD_ASKING;
-    if (records.hasMore(record)) this.#enqueue(record);
+    if (records.hasMore(record)) this.#batches.enqueue(record);
     else this.#finishIfDone(record, context);
   }
 
@@ -231,107 +193,29 @@ export class LookupActor implements Actor {
       this.counters.lateDiscards++;
       return;
     }
-    this.#records.discarded[record] = 1;
     this.counters.discarded++;
+    this.#giveUp(record, context);
+  }
+
+  /** Ends the lookup without an answer, when no batch of it is in the engine any more. */
+  #giveUp(record: number, context: ActorContext): void {
+    this.#records.discarded[record] = 1;
     this.#finishIfDone(record, context);
   }
 
   #hash(context: ActorContext): void {
     const blocksMax = this.#options.hashBlocksPerStep ?? 1024;
-    this.counters.hashedBlocks += this.#hashing.run(context, blocksMax, (slot) => {
-      const generation = this.#tables.requests[this.#tables.request(slot) + REQUEST_GENERATION]!;
-      if (this.#hashing.covers(slot, this.#promptBlocks(slot)))
+    this.counters.hashedBlocks += this.#hashing.run(context, blocksMax, (slot, generation) => {
+      if (this.#hashing.covers(slot, promptBlocks(this.#tables, slot)))
         this.#sendHashed(slot, generation, context);
       for (let record = this.#records.first(slot); record !== NONE;) {
         const next = this.#records.after(record);
-        if (this.#records.phase[record] === RECORD_HASHING) this.#ask(record, context);
+        if (!isCurrent(this.#tables, slot, this.#records.generation[record]!))
+          this.#giveUp(record, context);
+        else if (this.#records.phase[record] === RECORD_HASHING) this.#ask(record, context);
         record = next;
       }
     });
-  }
-
-  /** One batch for each lookup in turn. */
-  #pump(engine: EngineChannel, context: ActorContext): void {
-    const records = this.#records;
-    while (this.#queue.size > 0) {
-      const batch = engine.acquire();
-      if (batch < 0) {
-        this.counters.channelFull++;
-        return;
-      }
-      const record = this.#queue.shift();
-      if (records.hasMore(record)) this.#submit(record, batch, engine, context);
-      else engine.release(batch);
-    }
-  }
-
-  #submit(record: number, batch: number, engine: EngineChannel, context: ActorContext): void {
-    const records = this.#records;
-    const slot = records.slot[record]!;
-    const from = records.nextKey[record]!;
-    const to = Math.min(records.endKey[record]!, from + engine.keysPerBatchMax);
-    const hashPage = this.#tables.requests[this.#tables.request(slot) + REQUEST_HASH_PAGE]!;
-    this.#keys.fill(engine.entries(batch), hashPage, from, to);
-    if (this.#batchFrom.length < engine.batchSlots)
-      this.#batchFrom = new Int32Array(engine.batchSlots);
-    this.#batchFrom[batch] = from;
-    records.nextKey[record] = to;
-    records.inFlight[record] = records.inFlight[record]! + 1;
-    const { keySpaceId } = this.#options.keySpace;
-    engine.submit(batch, OPERATION_EXISTS, keySpaceId, to - from, record, slot);
-    this.counters.batches++;
-    this.counters.keys += to - from;
-    context.trace.record("existsSubmitted", slot, records.generation[record]!, to - from, batch);
-    if (records.inFlight[record]! < (this.#options.batchesPerLookupMax ?? 2)) this.#enqueue(record);
-  }
-
-  #completed(batch: number, engine: EngineChannel, context: ActorContext): void {
-    if (engine.epoch(batch) !== context.epoch) {
-      // A predecessor's question: it was asked again, or nobody wants it.
-      engine.release(batch);
-      this.#foreignBatches--;
-      return;
-    }
-    const records = this.#records;
-    const record = engine.tag(batch);
-    const status = engine.status(batch);
-    const slot = records.slot[record]!;
-    context.trace.record("existsDone", slot, records.generation[record]!, batch, status);
-    const failed = this.#absorb(record, batch, engine, status);
-    countBatch(this.#options.metrics, engine, batch, STORE_LOOKUP_EXISTS, failed, 0);
-    engine.release(batch);
-    records.inFlight[record] = records.inFlight[record]! - 1;
-    this.#enqueue(record);
-    this.#finishIfDone(record, context);
-  }
-
-  /** Notes the first absent key, or why the engine could not tell. Returns the keys that it could not tell of. */
-  #absorb(record: number, batch: number, engine: EngineChannel, status: number): number {
-    const records = this.#records;
-    const count = engine.count(batch);
-    const results = engine.results(batch);
-    let failed = 0;
-    if (status < 0) {
-      records.failure[record] = outcomeOfCode(status);
-      return count;
-    }
-    for (let index = 0; index < count; index++) {
-      const result = results[index]!;
-      if (result === 1) continue;
-      if (result < 0) {
-        failed++;
-        records.failure[record] = outcomeOfCode(result);
-        continue;
-      }
-      const key = this.#batchFrom[batch]! + index;
-      const known = records.absentKey[record]!;
-      if (known === NONE || key < known) records.absentKey[record] = key;
-    }
-    return failed;
-  }
-
-  #enqueue(record: number): void {
-    if (this.#records.hasMore(record) && !this.#queue.has(record)) this.#queue.push(record);
   }
 
   #finishIfDone(record: number, context: ActorContext): void {
@@ -378,57 +262,30 @@ export class LookupActor implements Actor {
   #giveUpAll(context: ActorContext): void {
     this.#stopMs = Infinity;
     for (let record = 0; record < this.#records.capacity; record++) {
-      if (!this.#records.inUse(record)) continue;
-      this.#records.discarded[record] = 1;
-      this.#finishIfDone(record, context);
+      if (this.#records.inUse(record)) this.#giveUp(record, context);
     }
   }
 
   /** Takes over from a dead predecessor (none: finds nothing): questions in the table without an answer are asked again. */
   #adopt(engine: EngineChannel, context: ActorContext): void {
     this.#started = true;
-    engine.forEachSubmitted(() => this.#foreignBatches++);
-    this.counters.adoptedBatches = this.#foreignBatches;
-    const words = this.#tables.requests;
-    for (let slot = 0; slot < this.#tables.dimensions.requestSlots; slot++) {
-      const at = this.#tables.request(slot);
-      // Pairs with the owner's store: the record is whole.
-      if (Atomics.load(words, at + REQUEST_LIVE_WORD) !== 1) continue;
-      // Pairs with the scheduler side's store after it wrote the tokens.
-      const asked = Atomics.load(words, at + REQUEST_LOOKUP_ASKED_WORD);
-      if (lookupState(asked) !== LOOKUP_SUBMITTED) continue;
-      this.#adoptQuestion(slot, lookupAttempt(asked), context);
-    }
+    this.#batches.adopt(engine);
+    forEachQuestion(this.#tables, (slot, generation, attempt) =>
+      this.#adoptQuestion(slot, generation, attempt, context),
+    );
   }
 
-  #adoptQuestion(slot: number, attempt: number, context: ActorContext): void {
-    const at = this.#tables.request(slot);
-    const generation = this.#tables.requests[at + REQUEST_GENERATION]!;
+  #adoptQuestion(slot: number, generation: number, attempt: number, context: ActorContext): void {
     this.#answers.asked(slot, attempt);
     if (!this.#answers.published(slot, attempt)) {
       this.counters.adoptedLookups++;
-      const tokens = this.#tables.requests[at + REQUEST_LOOKUP_TOKENS]!;
+      const at = this.#tables.request(slot) + REQUEST_LOOKUP_TOKENS;
+      const tokens = this.#tables.requests[at]!;
       this.#open(slot, generation, attempt, tokens, context);
     } else if (this.#answers.givenUp(slot)) {
       // The message may have died with the predecessor; one too many is dropped by the receiver.
       context.send(ACTOR_SCHEDULER, { kind: "lookupDone", slot, generation, attempt });
     }
-  }
-
-  #promptBlocks(slot: number): number {
-    const at = this.#tables.request(slot);
-    const { hashBlockSize } = this.#tables.dimensions;
-    return Math.floor(this.#tables.requests[at + REQUEST_PROMPT_TOKENS]! / hashBlockSize);
-  }
-
-  #current(slot: number, generation: number): boolean {
-    if (!(slot >= 0 && slot < this.#tables.dimensions.requestSlots)) return false;
-    const at = this.#tables.request(slot);
-    // Pairs with the owner's stores when it publishes and releases the slot.
-    return (
-      Atomics.load(this.#tables.requests, at + REQUEST_LIVE_WORD) === 1 &&
-      this.#tables.requests[at + REQUEST_GENERATION] === generation
-    );
   }
 
   #stale(message: Message, context: ActorContext): void {

@@ -1,16 +1,15 @@
 import {
   NONE,
   REQUEST_EXTRAS_PAGE,
-  REQUEST_GENERATION,
   REQUEST_HASH_PAGE,
   REQUEST_HASHED_BLOCKS_WORD,
-  REQUEST_LIVE_WORD,
   REQUEST_TOKEN_PAGE,
 } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import { brokenInvariant } from "../../errors.ts";
 import { ItemQueue } from "../jobs/item-queue.ts";
 import type { ActorContext } from "../step.ts";
+import { isCurrent } from "./requests.ts";
 
 /** Blocks hashed for one request before the next has its turn. */
 const PIECE_BLOCKS = 256;
@@ -70,19 +69,26 @@ export class PromptHashing {
     if (this.#waiting[slot] === 0) this.#wanted[slot] = this.#hashed[slot]!;
   }
 
-  /** Hashes at most `blocksMax` blocks and calls `progressed` for every slot that got further. Returns the blocks hashed. */
-  run(context: ActorContext, blocksMax: number, progressed: (slot: number) => void): number {
+  /** Hashes at most `blocksMax` blocks and calls `covered` for every request that has all it will get. Returns the blocks hashed. */
+  run(
+    context: ActorContext,
+    blocksMax: number,
+    covered: (slot: number, generation: number) => void,
+  ): number {
     let left = blocksMax;
     while (left > 0) {
       const slot = this.#queue.shift();
       if (slot === NONE) break;
       const missing = this.#wanted[slot]! - this.#hashed[slot]!;
-      if (missing <= 0 || !this.#current(slot)) continue;
-      const piece = Math.min(missing, PIECE_BLOCKS, left);
-      this.#hash(slot, piece, context);
+      if (missing <= 0) continue;
+      // Rows that were given back while somebody still asked: the asker is told, and nothing is written.
+      const piece = isCurrent(this.#tables, slot, this.#generation[slot]!)
+        ? Math.min(missing, PIECE_BLOCKS, left)
+        : 0;
+      if (piece > 0) this.#hash(slot, piece, context);
       left -= piece;
-      if (piece < missing) this.#queue.push(slot);
-      else progressed(slot);
+      if (piece > 0 && piece < missing) this.#queue.push(slot);
+      else covered(slot, this.#generation[slot]!);
     }
     return blocksMax - left;
   }
@@ -110,15 +116,5 @@ export class PromptHashing {
     const at = this.#tables.request(slot) + REQUEST_HASHED_BLOCKS_WORD;
     // Publishes the digests; pairs with the scheduler side's load.
     Atomics.store(this.#tables.requests, at, this.#hashed[slot]!);
-  }
-
-  /** The rows still belong to the request. */
-  #current(slot: number): boolean {
-    const at = this.#tables.request(slot);
-    // Pairs with the owner's stores when it publishes and releases the slot.
-    return (
-      Atomics.load(this.#tables.requests, at + REQUEST_LIVE_WORD) === 1 &&
-      this.#tables.requests[at + REQUEST_GENERATION] === this.#generation[slot]
-    );
   }
 }

@@ -1,0 +1,136 @@
+import { NONE, OPERATION_EXISTS, REQUEST_HASH_PAGE } from "../../blocks/layout.ts";
+import type { Tables } from "../../blocks/tables.ts";
+import type { EngineChannel } from "../../store/engine.ts";
+import { STORE_LOOKUP_EXISTS } from "../../trace/counters.ts";
+import { ItemQueue } from "../jobs/item-queue.ts";
+import { outcomeOfCode } from "../jobs/outcomes.ts";
+import { countBatch, type StoreMetrics } from "../jobs/store-metrics.ts";
+import type { ActorContext } from "../step.ts";
+import type { LookupKeys } from "./batching.ts";
+import type { LookupCounters } from "./lookup-counters.ts";
+import type { LookupRecords } from "./lookup-records.ts";
+
+/** The engine's part of lookups: exists batches in prefix order, lookups in turn, no more after the first absent key. */
+export class ExistsBatches {
+  /** Batches of predecessors that are still in the engine. */
+  foreign = 0;
+  readonly #tables: Tables;
+  readonly #records: LookupRecords;
+  readonly #keys: LookupKeys;
+  readonly #keySpaceId: number;
+  readonly #perLookupMax: number;
+  readonly #metrics: StoreMetrics | undefined;
+  readonly #counters: LookupCounters;
+  readonly #queue: ItemQueue;
+  /** Per batch slot, sized with the first batch: number of its first key. */
+  #batchFrom = new Int32Array(0);
+
+  constructor(
+    tables: Tables,
+    records: LookupRecords,
+    keys: LookupKeys,
+    keySpaceId: number,
+    options: { readonly batchesPerLookupMax?: number; readonly metrics?: StoreMetrics },
+    counters: LookupCounters,
+  ) {
+    this.#tables = tables;
+    this.#records = records;
+    this.#keys = keys;
+    this.#keySpaceId = keySpaceId;
+    this.#perLookupMax = options.batchesPerLookupMax ?? 2;
+    this.#metrics = options.metrics;
+    this.#counters = counters;
+    this.#queue = new ItemQueue(records.capacity);
+  }
+
+  adopt(engine: EngineChannel): void {
+    engine.forEachSubmitted(() => this.foreign++);
+    this.#counters.adoptedBatches = this.foreign;
+  }
+
+  enqueue(record: number): void {
+    if (this.#records.hasMore(record) && !this.#queue.has(record)) this.#queue.push(record);
+  }
+
+  /** One batch for each lookup in turn, until the channel is full. */
+  pump(engine: EngineChannel, context: ActorContext): void {
+    while (this.#queue.size > 0) {
+      const batch = engine.acquire();
+      if (batch < 0) {
+        this.#counters.channelFull++;
+        return;
+      }
+      const record = this.#queue.shift();
+      if (this.#records.hasMore(record)) this.#submit(record, batch, engine, context);
+      else engine.release(batch);
+    }
+  }
+
+  /** Takes completions; `settled` may close the record. */
+  poll(engine: EngineChannel, context: ActorContext, settled: (record: number) => void): void {
+    for (let batch = engine.poll(); batch >= 0; batch = engine.poll()) {
+      // A predecessor's question was asked again, or nobody wants it.
+      const own = engine.epoch(batch) === context.epoch;
+      const record = engine.tag(batch);
+      if (own) this.#completed(record, batch, engine, context);
+      else this.foreign--;
+      engine.release(batch);
+      if (own) settled(record);
+    }
+  }
+
+  #submit(record: number, batch: number, engine: EngineChannel, context: ActorContext): void {
+    const records = this.#records;
+    const slot = records.slot[record]!;
+    const from = records.nextKey[record]!;
+    const to = Math.min(records.endKey[record]!, from + engine.keysPerBatchMax);
+    const hashPage = this.#tables.requests[this.#tables.request(slot) + REQUEST_HASH_PAGE]!;
+    this.#keys.fill(engine.entries(batch), hashPage, from, to);
+    if (this.#batchFrom.length < engine.batchSlots)
+      this.#batchFrom = new Int32Array(engine.batchSlots);
+    this.#batchFrom[batch] = from;
+    records.nextKey[record] = to;
+    records.inFlight[record] = records.inFlight[record]! + 1;
+    engine.submit(batch, OPERATION_EXISTS, this.#keySpaceId, to - from, record, slot);
+    this.#counters.batches++;
+    this.#counters.keys += to - from;
+    context.trace.record("existsSubmitted", slot, records.generation[record]!, to - from, batch);
+    if (records.inFlight[record]! < this.#perLookupMax) this.enqueue(record);
+  }
+
+  #completed(record: number, batch: number, engine: EngineChannel, context: ActorContext): void {
+    const records = this.#records;
+    const status = engine.status(batch);
+    const slot = records.slot[record]!;
+    context.trace.record("existsDone", slot, records.generation[record]!, batch, status);
+    const failed = this.#absorb(record, batch, engine, status);
+    countBatch(this.#metrics, engine, batch, STORE_LOOKUP_EXISTS, failed, 0);
+    records.inFlight[record] = records.inFlight[record]! - 1;
+    this.enqueue(record);
+  }
+
+  /** Notes the first absent key, or why the engine could not tell. Returns the keys that it could not tell of. */
+  #absorb(record: number, batch: number, engine: EngineChannel, status: number): number {
+    const records = this.#records;
+    const count = engine.count(batch);
+    const results = engine.results(batch);
+    if (status < 0) {
+      records.failure[record] = outcomeOfCode(status);
+      return count;
+    }
+    let failed = 0;
+    for (let index = 0; index < count; index++) {
+      const result = results[index]!;
+      if (result === 1) continue;
+      if (result < 0) {
+        failed++;
+        records.failure[record] = outcomeOfCode(result);
+        continue;
+      }
+      const key = this.#batchFrom[batch]! + index;
+      const known = records.absentKey[record]!;
+      if (known === NONE || key < known) records.absentKey[record] = key;
+    }
+    return failed;
+  }
+}
