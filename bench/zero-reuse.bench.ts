@@ -11,11 +11,11 @@ import { median, Report } from "./lib/report.ts";
 import { ask, modelOf, Prompts, saved, startServing } from "./lib/serving.ts";
 import type { Application } from "../src/serving/application.ts";
 
-const REQUESTS = 40;
-const CONCURRENT = 16;
+const REQUESTS = 24;
+const CONCURRENT = 12;
 const PROMPT_TOKENS = 512;
 const ANSWER_TOKENS = 32;
-const PAIRS = 9;
+const PAIRS = 15;
 const WARM_UP_PAIRS = 2;
 
 const model = await modelOf("tiny", 1024);
@@ -49,7 +49,7 @@ async function measure(): Promise<void> {
   report.ratio("zero-reuse-on-over-off", median(ratios), "least", 0.97);
 }
 
-/** 40 requests with prompts that nobody has seen, 16 at a time; prompt and answer tokens per second. */
+/** Requests with prompts that nobody has seen, a dozen at a time; prompt and answer tokens per second. */
 async function run(application: Application): Promise<number> {
   const { native } = application.runtime;
   const waiting = Array.from({ length: REQUESTS }, () =>

@@ -125,8 +125,13 @@ export class Prompts {
 
   next(tokens: number, vocabulary: number): Int32Array {
     return Int32Array.from({ length: tokens }, () => {
-      this.#state = (Math.imul(this.#state, 1_664_525) + 1_013_904_223) | 0;
-      return (this.#state >>> 8) % vocabulary;
+      // Xorshift: the state comes back after 2 ** 32 - 1 tokens.
+      let state = this.#state;
+      state ^= state << 13;
+      state ^= state >>> 17;
+      state ^= state << 5;
+      this.#state = state;
+      return (state >>> 0) % vocabulary;
     });
   }
 }
