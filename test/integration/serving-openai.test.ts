@@ -143,13 +143,8 @@ describe("the official client", () => {
   });
 
   test("a client that leaves frees what it used", async () => {
-    const stream = await client.completions.create({
-      model: "tiny",
-      prompt: "x",
-      max_tokens: 900,
-      stream: true,
-      ...{ ignore_eos: true },
-    });
+    const asked = { model: "tiny", prompt: "x", max_tokens: 900, ignore_eos: true };
+    const stream = await client.completions.create({ ...asked, stream: true });
     for await (const chunk of stream) {
       if (chunk.choices.length > 0) break;
     }

@@ -61,14 +61,8 @@ export interface Asked {
 
 /** A greedy completion with the extension field. */
 export async function ask(client: OpenAI, prompt: string, more: object = {}): Promise<Asked> {
-  const answer = await client.completions.create({
-    model: "tiny",
-    prompt,
-    temperature: 0,
-    max_tokens: 12,
-    ...more,
-    ...{ x_mooncake_kv: true },
-  });
+  const asked = { model: "tiny", prompt, temperature: 0, max_tokens: 12, x_mooncake_kv: true };
+  const answer = await client.completions.create({ ...asked, ...more });
   const field = (answer as unknown as { x_mooncake_kv: MooncakeKvField }).x_mooncake_kv;
   return {
     text: answer.choices[0]?.text ?? "",
