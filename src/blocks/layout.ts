@@ -22,11 +22,8 @@ export const GROUPS_MAX = 16;
 
 /** No page, no slot, no block. */
 export const NONE = -1;
-
-// ---------------------------------------------------------------------------------------------------------------------
 // Pages. Rows (block tables, token lists, hash lists, job rows) are chains of fixed-size pages out of one arena, so that
 // memory follows the blocks in use. Word 0 of a page is the index of the next page, or NONE. Entries start at PAGE_HEADER.
-// ---------------------------------------------------------------------------------------------------------------------
 export const PAGE_HEADER_WORDS = 16;
 export const PAGE_NEXT = 0;
 
@@ -43,9 +40,7 @@ export const HASH_STRIDE_WORDS = 8;
 export const HASH_PAGE_WORDS = 512;
 export const HASHES_PER_PAGE = (HASH_PAGE_WORDS - PAGE_HEADER_WORDS) / HASH_STRIDE_WORDS;
 
-// ---------------------------------------------------------------------------------------------------------------------
 // Request table: one record a slot. (slot, generation) is a request's identity inside; text ids stay at the edge.
-// ---------------------------------------------------------------------------------------------------------------------
 export const REQUEST_WORDS = 6 * LINE_WORDS;
 
 /** Line 0 — written by the slot's owner (front end or attached thread) before the request is announced by a message. */
@@ -110,8 +105,6 @@ export const LOOKUP_HIT = 2;
 export const LOOKUP_MISS = 3;
 export const LOOKUP_ENGINE_ERROR = 4;
 export const LOOKUP_ENGINE_DOWN = 5;
-/** Set by the scheduler side alone (in its private state), never in shared memory. */
-export const LOOKUP_TIMEOUT = 6;
 export const LOOKUP_IDENTITY_MISMATCH = 7;
 
 export function lookupWord(attempt: number, epoch: number, state: number): number {
@@ -124,9 +117,7 @@ export function lookupState(word: number): number {
   return word & 0xff;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
 // Job table: a load or a save of one request on one rank. Written by the scheduler side, worked off by loader or saver.
-// ---------------------------------------------------------------------------------------------------------------------
 export const JOB_WORDS = 4 * LINE_WORDS;
 
 export const JOB_KIND_LOAD = 1;
@@ -176,18 +167,13 @@ export const JOB_STATE_DONE = 2;
 export function epochState(epoch: number, state: number): number {
   return ((epoch & 0xffffff) << 8) | state;
 }
-export function epochOf(word: number): number {
-  return word >>> 8;
-}
 export function stateOf(word: number): number {
   return word & 0xff;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
 // Engine channel: how one actor hands batches to native I/O threads (or to a simulated engine) and gets them back.
 // Channel = header, completion ring, batch slots. A batch slot belongs to the actor until submit, then to the engine until
 // its completion is in the ring. Mirrored by native/core/layout.h.
-// ---------------------------------------------------------------------------------------------------------------------
 export const CHANNEL_HEADER_WORDS = 2 * LINE_WORDS;
 /** Completions ever pushed. Written by engine threads (under their own mutex), loaded by the actor. */
 export const CHANNEL_TAIL_WORD = 0;
@@ -263,9 +249,7 @@ export function channelWords(shape: ChannelShape): number {
   return CHANNEL_HEADER_WORDS + ring + shape.batchSlots * batchWords(shape);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
 // Step buffers: what the scheduler asks the model to compute in one scheduling step, and what comes back.
-// ---------------------------------------------------------------------------------------------------------------------
 export const STEP_HEADER_WORDS = 16;
 export const STEP_SEQUENCES = 0;
 export const STEP_NUMBER = 1;
@@ -293,10 +277,8 @@ export function stepWords(sequencesMax: number): number {
   return STEP_HEADER_WORDS + sequencesMax * SEQUENCE_WORDS;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
 // Top log-probabilities: a ring of rows that `tokenGenerated` messages name, for requests that asked for them. Written by
 // the scheduler before it sends the message, read by the front end when it takes the message.
-// ---------------------------------------------------------------------------------------------------------------------
 export const LOGPROBS_HEADER_WORDS = LINE_WORDS;
 /** Rows written so far (wraps). A successor of a dead scheduler goes on from it, so that unread rows stay whole. */
 export const LOGPROBS_WRITTEN_WORD = 0;

@@ -7,7 +7,7 @@ import {
 import { TraceCollector } from "../trace/collector.ts";
 import { CounterBlock } from "../trace/counters.ts";
 import { ACTOR_FRONT_END } from "../actors/messages.ts";
-import type { RuntimePlan } from "../actors/runtime/plan.ts";
+import type { RuntimePlan } from "../actors/plan.ts";
 import type { Log } from "../actors/step.ts";
 
 const DRAIN_PERIOD_MS = 20;

@@ -3,7 +3,7 @@ import { loadNative } from "../../native/load.ts";
 import { attachNativeChannel } from "../../store/native-channel.ts";
 import { CounterBlock } from "../../trace/counters.ts";
 import { NONE } from "../../blocks/layout.ts";
-import type { ActorThreadData } from "../runtime/runtime.ts";
+import type { ActorThreadData } from "../plan.ts";
 import type { LifeCycle } from "../supervision/supervisor.ts";
 import { createActor } from "./create-actor.ts";
 import { openThreadContext } from "./thread-context.ts";

@@ -3,7 +3,7 @@ import type { CounterBlock } from "../../trace/counters.ts";
 import { LoaderActor } from "../loader/loader-actor.ts";
 import { LookupActor } from "../lookup/lookup-actor.ts";
 import { ACTOR_LOADER, ACTOR_LOOKUP, ACTOR_SAVER, ACTOR_SCHEDULER } from "../messages.ts";
-import type { ActorThreadData } from "../runtime/runtime.ts";
+import type { ActorThreadData } from "../plan.ts";
 import { SaverActor } from "../saver/saver-actor.ts";
 import { createScheduler } from "../scheduler/create-scheduler.ts";
 import type { Actor, ActorContext } from "../step.ts";

@@ -3,7 +3,7 @@ import { brokenInvariant } from "../../errors.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import type { EngineChannel } from "../../store/engine.ts";
 import type { ActorContext } from "../step.ts";
-import type { ActorThreadData } from "../runtime/runtime.ts";
+import type { ActorThreadData } from "../plan.ts";
 import type { ThreadEnds } from "./thread-ends.ts";
 import { openThreadLog } from "./thread-log.ts";
 import { openThreadTrace } from "./thread-trace.ts";

@@ -2,7 +2,7 @@ import { Tables } from "../../blocks/tables.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import { Mailbox } from "../mailbox/mailbox.ts";
 import { ACTOR_COUNT } from "../messages.ts";
-import { CONTROL_DEATHS_WORD, type RuntimePlan } from "../runtime/plan.ts";
+import { CONTROL_DEATHS_WORD, type RuntimePlan } from "../plan.ts";
 import { Outboxes } from "./outboxes.ts";
 
 /** What every thread of a runtime has: its views of the shared tables, its ends of the mailboxes, the common clock. */

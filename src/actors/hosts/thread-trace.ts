@@ -1,7 +1,7 @@
 import type { NativeBinding } from "../../native/binding.ts";
 import { NO_TRACE, type TraceWriter } from "../../trace/events.ts";
 import { RingTraceWriter } from "../../trace/ring.ts";
-import type { RuntimePlan } from "../runtime/plan.ts";
+import type { RuntimePlan } from "../plan.ts";
 
 /** The calling thread's trace writer for an actor: its ring, on the runtime's common clock. */
 export function openThreadTrace(

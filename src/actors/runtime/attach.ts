@@ -14,7 +14,7 @@ import { loadNative } from "../../native/load.ts";
 import { openThreadTrace } from "../hosts/thread-trace.ts";
 import { ACTOR_SCHEDULER } from "../messages.ts";
 import type { Log } from "../step.ts";
-import { CONTROL_OWNER_WORD } from "./plan.ts";
+import { CONTROL_OWNER_WORD } from "../plan.ts";
 import { type KvMemory, Runtime } from "./runtime.ts";
 
 export interface AttachOptions {

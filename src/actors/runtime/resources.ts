@@ -10,12 +10,7 @@ import { createCounterBuffer } from "../../trace/counters.ts";
 import { createTraceRing } from "../../trace/ring.ts";
 import { Mailbox, mailboxWords } from "../mailbox/mailbox.ts";
 import { ACTOR_COUNT, ACTOR_LOADER, ACTOR_LOOKUP, ACTOR_SAVER } from "../messages.ts";
-import {
-  CONTROL_WORDS,
-  mailboxCapacities,
-  type ChannelPlan,
-  type RuntimePlan,
-} from "./plan.ts";
+import { CONTROL_WORDS, mailboxCapacities, type ChannelPlan, type RuntimePlan } from "../plan.ts";
 
 /** Records of one trace ring: a quarter second of the busiest lane, drained every 20 ms. */
 const TRACE_RING_RECORDS = 16_384;

@@ -20,32 +20,15 @@ import {
 } from "../messages.ts";
 import type { Log } from "../step.ts";
 import { Supervisor, type ActorThread } from "../supervision/supervisor.ts";
-import { CONTROL_DEATHS_WORD, type RuntimePlan } from "./plan.ts";
+import {
+  CONTROL_DEATHS_WORD,
+  type ActorThreadData,
+  type RuntimePlan,
+  type SchedulerLimits,
+} from "../plan.ts";
 import { RuntimeResources } from "./resources.ts";
 
 const ACTOR_START_TIMEOUT_MS = 30_000;
-
-/** Limits of the built-in scheduler. */
-export interface SchedulerLimits {
-  /** Tokens computed in one scheduling step, prefill chunks and decodes together. */
-  readonly tokensPerStepMax: number;
-  /** Sequences that run at a time. */
-  readonly sequencesMax: number;
-  readonly endTokenIds: readonly number[];
-  readonly contextTokensMax: number;
-  /** False: no connector at all, only the local prefix cache (for comparison). */
-  readonly pool: boolean;
-}
-
-/** What an actor thread gets as workerData, besides its epoch. */
-export interface ActorThreadData {
-  readonly plan: RuntimePlan;
-  readonly actor: number;
-  readonly connector: ConnectorConfig;
-  readonly kvCache: KvCacheConfig;
-  /** Present when the built-in scheduler runs. */
-  readonly scheduler: SchedulerLimits | null;
-}
 
 /** KV memory of the serving loop: ours (blocks outermost, one segment a block), or the user's with its segments per group. */
 export type KvMemory =
@@ -168,6 +151,7 @@ export class Runtime {
     const trace = openThreadTrace(this.plan, ACTOR_SUPERVISOR, 1, this.native);
     return new Supervisor({
       log,
+      nowMs: this.ends.nowMs,
       onDeath: (actor, epoch) => {
         // Pairs with the thread hosts' loads: from now on an unpublished record may be a hole.
         Atomics.add(control, CONTROL_DEATHS_WORD, 1);

@@ -31,6 +31,7 @@ export interface SupervisorEvents {
 
 export interface SupervisorOptions {
   readonly log: Log;
+  readonly nowMs: () => number;
   /** Runs just after a death and before the successor starts: counts the death, records the trace event. */
   readonly onDeath: (actor: number, epoch: number) => void;
   /** Runs when a successor is ready: tells the other actors. */
@@ -157,7 +158,7 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
       "actor died",
     );
     this.emit("died", actor, epoch, cause);
-    const delayMs = supervised.policy.next(Date.now());
+    const delayMs = supervised.policy.next(this.#options.nowMs());
     if (delayMs === Infinity) {
       this.#options.log.error(
         { actor: ACTOR_NAMES[actor] },

@@ -2,7 +2,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { openThreadEnds } from "../../actors/hosts/thread-ends.ts";
 import { openThreadTrace } from "../../actors/hosts/thread-trace.ts";
 import { ACTOR_MODEL, ACTOR_SCHEDULER, type RunStep } from "../../actors/messages.ts";
-import type { RuntimePlan } from "../../actors/runtime/plan.ts";
+import type { RuntimePlan } from "../../actors/plan.ts";
 import type { LifeCycle } from "../../actors/supervision/supervisor.ts";
 import { NONE, STEP_SEQUENCES } from "../../blocks/layout.ts";
 import { loadNative } from "../../native/load.ts";

@@ -1,7 +1,9 @@
-import type { ChannelShape } from "../../blocks/layout.ts";
-import type { TableBuffers } from "../../blocks/tables.ts";
-import type { WorkerKeySpace } from "../../store/key-spaces.ts";
-import { ACTOR_COUNT } from "../messages.ts";
+import type { ChannelShape } from "../blocks/layout.ts";
+import type { TableBuffers } from "../blocks/tables.ts";
+import type { ConnectorConfig } from "../config/connector-config.ts";
+import type { KvCacheConfig } from "../config/kv-cache-config.ts";
+import type { WorkerKeySpace } from "../store/key-spaces.ts";
+import { ACTOR_COUNT } from "./messages.ts";
 
 /** An engine channel as a worker attaches it: memory registered with the addon, opened by the runtime's thread. */
 export interface ChannelPlan {
@@ -33,6 +35,28 @@ export interface RuntimePlan {
   /** Counter blocks, one an actor (trace/counters.ts). */
   readonly counters: SharedArrayBuffer;
   readonly logLevel: string;
+}
+
+/** Limits of the built-in scheduler. */
+export interface SchedulerLimits {
+  /** Tokens computed in one scheduling step, prefill chunks and decodes together. */
+  readonly tokensPerStepMax: number;
+  /** Sequences that run at a time. */
+  readonly sequencesMax: number;
+  readonly endTokenIds: readonly number[];
+  readonly contextTokensMax: number;
+  /** False: no connector at all, only the local prefix cache (for comparison). */
+  readonly pool: boolean;
+}
+
+/** What an actor thread gets as workerData, besides its epoch. */
+export interface ActorThreadData {
+  readonly plan: RuntimePlan;
+  readonly actor: number;
+  readonly connector: ConnectorConfig;
+  readonly kvCache: KvCacheConfig;
+  /** Present when the built-in scheduler runs. */
+  readonly scheduler: SchedulerLimits | null;
 }
 
 /** Deaths of actor threads so far. Written by the supervisor (Atomics.add), read by thread hosts. */
