@@ -71,7 +71,7 @@ test("hundreds of batches wrap the completion ring, each completes once", () => 
   const world = new ActorWorld({ shape: SHAPE });
   const channel = world.channel.attach(1);
   const tags: number[] = [];
-  for (let tag = 0; tags.length < 300; ) {
+  for (let tag = 0; tags.length < 300;) {
     if (world.random.chance(0.6) && channel.inFlight() < 3)
       submit(channel, layout.OPERATION_EXISTS, [0], tag++);
     world.clock.nowMs += 1;
@@ -153,13 +153,19 @@ test("a batch that was published but perhaps never handed over is handed over on
     attachNativeChannel({ words, shape: SHAPE, binding, channelId: 0, epoch });
   const slot = submit(attach(1), layout.OPERATION_EXISTS, [0], 1);
   // As if it had died between the publishing store and the call.
-  words[words.indexOf(layout.BATCH_STATE_SUBMITTED, layout.CHANNEL_HEADER_WORDS) + layout.ACTOR_BATCH_TAKEN] = 0;
+  words[
+    words.indexOf(layout.BATCH_STATE_SUBMITTED, layout.CHANNEL_HEADER_WORDS) +
+      layout.ACTOR_BATCH_TAKEN
+  ] = 0;
   const second = attach(2);
   expect(taken).toEqual([slot, slot]);
   expect(second.inFlight()).toBe(1);
   attach(3);
   expect(taken).toEqual([slot, slot]);
-  words[words.indexOf(layout.BATCH_STATE_SUBMITTED, layout.CHANNEL_HEADER_WORDS) + layout.ACTOR_BATCH_TAKEN] = 0;
+  words[
+    words.indexOf(layout.BATCH_STATE_SUBMITTED, layout.CHANNEL_HEADER_WORDS) +
+      layout.ACTOR_BATCH_TAKEN
+  ] = 0;
   refuse = true;
   expect(attach(4).inFlight()).toBe(1);
 });

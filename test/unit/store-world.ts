@@ -143,10 +143,7 @@ export class ActorWorld {
       send: (_actor, message) => void this.sent.push(message),
       room: () => 1000,
       readLookup: (slot) =>
-        Atomics.load(
-          this.tables.requests,
-          this.tables.request(slot) + layout.REQUEST_LOOKUP_WORD,
-        ),
+        Atomics.load(this.tables.requests, this.tables.request(slot) + layout.REQUEST_LOOKUP_WORD),
       hashBlocks: (_tokens, hashPage, _extras, from, to) => {
         this.hashed.push([from, to]);
         for (let block = from; block < to; block++) this.writeHash(hashPage, block, block);
