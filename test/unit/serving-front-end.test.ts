@@ -5,7 +5,7 @@
  * record, and answers late.
  */
 import { describe, expect, test, vi } from "vitest";
-import { mailboxCapacities } from "../../src/actors/runtime/plan.ts";
+import { mailboxCapacities } from "../../src/actors/plan.ts";
 import {
   ACTOR_FRONT_END,
   ACTOR_SCHEDULER,
