@@ -2,6 +2,7 @@
  * Time to first token of a prompt of 850 tokens, cold and from the pool, in pairs: each pair has a cache salt of its own, so
  * that its first request is truly cold; then its blocks are saved, the local cache is dropped, and the same request finds them
  * in the pool only. Both must give the same bits. `--model tiny` or `--model smollm2`; both without it.
+ * `--trace FILE` writes a Chrome trace of the run (of the last model).
  */
 import { median, Report } from "./lib/report.ts";
 import { ask, type Answer, modelOf, Prompts, saved, startServing } from "./lib/serving.ts";
@@ -17,16 +18,19 @@ const MODELS = [
   { name: "smollm2", threads: 2, bound: 1 / 15 },
 ] as const;
 
-const at = process.argv.indexOf("--model");
-const wanted = at < 0 ? null : process.argv[at + 1];
-if (wanted !== null && !MODELS.some(({ name }) => name === wanted))
+const wanted = optionOf("--model");
+if (wanted !== undefined && !MODELS.some(({ name }) => name === wanted))
   throw new Error(`--model ${wanted}: give one of ${MODELS.map(({ name }) => name).join(", ")}`);
 const report = new Report("ttft");
 for (const one of MODELS) {
-  if (wanted !== null && one.name !== wanted) continue;
-  const model = await prepared(one.name, wanted !== null);
+  if (wanted !== undefined && one.name !== wanted) continue;
+  const model = await prepared(one.name, wanted !== undefined);
   if (model === null) continue;
-  const application = await startServing(model, { pool: true, modelThreads: one.threads });
+  const application = await startServing(model, {
+    pool: true,
+    modelThreads: one.threads,
+    traceFile: optionOf("--trace"),
+  });
   try {
     await measure(application, model, one.name, one.bound);
   } finally {
@@ -34,6 +38,11 @@ for (const one of MODELS) {
   }
 }
 report.close();
+
+function optionOf(name: string): string | undefined {
+  const at = process.argv.indexOf(name);
+  return at < 0 ? undefined : process.argv[at + 1];
+}
 
 /** null: it cannot be had here (no network) and was not asked for by name. */
 async function prepared(name: string, required: boolean): Promise<PreparedModel | null> {

@@ -8,7 +8,7 @@ import {
   ACTOR_SAVER,
   ACTOR_SCHEDULER,
 } from "../../src/actors/messages.ts";
-import { mailboxCapacities } from "../../src/actors/runtime/plan.ts";
+import { mailboxCapacities } from "../../src/actors/plan.ts";
 import { createScheduler } from "../../src/actors/scheduler/create-scheduler.ts";
 import type { SchedulerActor } from "../../src/actors/scheduler/scheduler-actor.ts";
 import type { ActorContext, Inbox } from "../../src/actors/step.ts";

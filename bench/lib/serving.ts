@@ -27,7 +27,12 @@ export async function modelOf(name: string, contextTokensMax: number): Promise<P
 /** A serving process without HTTP: actor threads, model thread, and a local pool of its own (none with `pool` false). */
 export async function startServing(
   model: PreparedModel,
-  options: { readonly pool: boolean; readonly modelThreads: number },
+  options: {
+    readonly pool: boolean;
+    readonly modelThreads: number;
+    /** A Chrome trace of the run, to see what the time goes into. */
+    readonly traceFile?: string | undefined;
+  },
 ): Promise<Application> {
   const environment = readEnvironment({});
   const { config } = parseTransferConfig(
@@ -42,7 +47,7 @@ export async function startServing(
     },
     environment,
   );
-  return await Application.start({
+  const application = await Application.start({
     native: loadNative(),
     model,
     connector: { ...config, local: { ...config.local, bytesMax: POOL_BYTES } },
@@ -56,10 +61,20 @@ export async function startServing(
     logLevel: "warn",
     log: pino({ name: "mooncake-kv", level: "warn" }, destination({ fd: 2, sync: true })),
     http: null,
-    traceFile: null,
+    traceFile: options.traceFile ?? null,
     random: () => 0.5,
     wallClockMs: () => 0,
   });
+  touchKvMemory(application);
+  return application;
+}
+
+/**
+ * Has the system back all KV memory with pages. Else every block's first use, by the model or by a load, would pay page
+ * faults, which a server that has run for a while does not.
+ */
+function touchKvMemory({ runtime }: Application): void {
+  new Uint8Array(runtime.native.regionView(runtime.regionId)).fill(0);
 }
 
 export interface Answer {
