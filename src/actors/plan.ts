@@ -63,7 +63,9 @@ export interface ActorThreadData {
 export const CONTROL_DEATHS_WORD = 0;
 /** Which thread has attached the connector (its threadId plus 1), 0 for none. Written by compareExchange of that thread. */
 export const CONTROL_OWNER_WORD = 16;
-export const CONTROL_WORDS = 32;
+/** Epoch of the model thread that is to end itself between two runs. Written by the supervisor, read by that thread. */
+export const CONTROL_MODEL_EXIT_WORD = 32;
+export const CONTROL_WORDS = 48;
 
 /** What the senders of each mailbox may have in it at a time, as a sum with one term for each holder. */
 export function mailboxCapacities(

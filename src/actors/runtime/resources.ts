@@ -64,7 +64,7 @@ export class RuntimeResources {
       poolName: connector.local.poolName,
       bytesMax: connector.local.bytesMax,
       ioThreads: connector.local.ioThreads,
-      verifyChecksums: false,
+      verifyChecksums: connector.local.verifyChecksums,
     });
     const { worker, keySpaceId } = this.#worker(options, hashesSharedId);
     this.#keySpaceId = keySpaceId;

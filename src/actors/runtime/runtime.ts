@@ -22,6 +22,7 @@ import type { Log } from "../step.ts";
 import { Supervisor, type ActorThread } from "../supervision/supervisor.ts";
 import {
   CONTROL_DEATHS_WORD,
+  CONTROL_MODEL_EXIT_WORD,
   type ActorThreadData,
   type RuntimePlan,
   type SchedulerLimits,
@@ -138,11 +139,22 @@ export class Runtime {
     const threads = [ACTOR_LOOKUP, ACTOR_LOADER, ACTOR_SAVER].map(thread);
     if (scheduler !== null) {
       if (modelThread !== undefined)
-        threads.push({ actor: ACTOR_MODEL, ...modelThread(this.plan, this.regionId) });
+        threads.push({
+          actor: ACTOR_MODEL,
+          ...modelThread(this.plan, this.regionId),
+          requestExit: () => this.#requestModelExit(),
+        });
       threads.push(thread(ACTOR_SCHEDULER));
     }
     for (const { actor } of threads) this.#started.push(actor);
     await Promise.all(threads.map((one) => this.supervisor.start(one)));
+  }
+
+  #requestModelExit(): void {
+    const control = new Int32Array(this.plan.control);
+    // Pairs with the model thread's load between two runs.
+    Atomics.store(control, CONTROL_MODEL_EXIT_WORD, this.supervisor.epoch(ACTOR_MODEL));
+    this.native.wake(this.plan.wakeIds[ACTOR_MODEL]!);
   }
 
   #supervise(log: Log): Supervisor {

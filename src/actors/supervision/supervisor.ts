@@ -11,6 +11,9 @@ export type LifeCycle =
   | { readonly lifeCycle: "stopped"; readonly inFlight: number }
   | { readonly lifeCycle: "failed"; readonly message: string };
 
+/** A step of the largest model that runs here takes seconds; after that the thread is ended all the same. */
+const EXIT_REQUEST_TIMEOUT_MS = 30_000;
+
 export interface ActorThread {
   /** An ACTOR_ number. */
   readonly actor: number;
@@ -20,6 +23,11 @@ export interface ActorThread {
   readonly workerData: object;
   /** How long the thread may take from its start to `ready`. */
   readonly startTimeoutMs: number;
+  /**
+   * Asks the thread to end itself soon, for threads that must not be ended from outside in the middle of native code that calls
+   * back into JavaScript (onnxruntime aborts the process then). Absent: the thread is ended at once.
+   */
+  readonly requestExit?: () => void;
 }
 
 export interface SupervisorEvents {
@@ -83,7 +91,8 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
 
   /** Test seam and operator's tool: ends the thread at once, as a crash would. */
   async kill(actor: number): Promise<void> {
-    await this.#actors.get(actor)?.worker?.terminate();
+    const supervised = this.#actors.get(actor);
+    if (supervised !== undefined) await this.#end(supervised);
   }
 
   /** No restarts from here on. Call before sending `stop` messages. */
@@ -101,8 +110,21 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
     });
     const ended = await Promise.race([supervised.exited.then(() => true as const), late]);
     clearTimeout(timer);
-    if (!ended) await supervised.worker?.terminate();
+    if (!ended) await this.#end(supervised);
     return ended;
+  }
+
+  async #end(supervised: Supervised): Promise<void> {
+    const { worker, thread, exited } = supervised;
+    if (worker === undefined) return;
+    if (thread.requestExit === undefined) return void (await worker.terminate());
+    thread.requestExit();
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(() => resolve(void worker.terminate()), EXIT_REQUEST_TIMEOUT_MS);
+    });
+    await Promise.race([exited, late]);
+    clearTimeout(timer);
   }
 
   #spawn(supervised: Supervised): Promise<void> {
@@ -123,7 +145,7 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
           problem: "did not become ready in time (milliseconds)",
           remedy: "Give the machine more CPU, or look at the log for what it was doing.",
         });
-        void worker.terminate();
+        void this.#end(supervised);
       }, thread.startTimeoutMs);
       worker.on("message", (message: LifeCycle) => {
         if (message.lifeCycle === "failed") cause = new Error(message.message);

@@ -2,7 +2,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { openThreadEnds } from "../../actors/hosts/thread-ends.ts";
 import { openThreadTrace } from "../../actors/hosts/thread-trace.ts";
 import { ACTOR_MODEL, ACTOR_SCHEDULER, type RunStep } from "../../actors/messages.ts";
-import type { RuntimePlan } from "../../actors/plan.ts";
+import { CONTROL_MODEL_EXIT_WORD, type RuntimePlan } from "../../actors/plan.ts";
 import type { LifeCycle } from "../../actors/supervision/supervisor.ts";
 import { NONE, STEP_SEQUENCES } from "../../blocks/layout.ts";
 import { loadNative } from "../../native/load.ts";
@@ -69,11 +69,17 @@ async function main(data: ModelThreadData): Promise<void> {
     ends.outboxes.flush();
   };
 
+  const control = new Int32Array(data.plan.control);
+  // Pairs with the supervisor's store. onnxruntime must not be ended from outside in the middle of a run.
+  const exitIfAsked = (): void => {
+    if (Atomics.load(control, CONTROL_MODEL_EXIT_WORD) >= data.epoch) process.exit(1);
+  };
   let busy = false;
   const drain = async (): Promise<void> => {
     if (busy) return;
     busy = true;
     for (;;) {
+      exitIfAsked();
       mailbox.disarm();
       const message = mailbox.pop();
       if (message === null) {
