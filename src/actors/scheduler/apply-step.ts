@@ -17,7 +17,6 @@ import {
 } from "../../blocks/layout.ts";
 import { appendLogprobRow } from "../../blocks/logprob-rows.ts";
 import { STEP_BUFFERS } from "../../blocks/tables.ts";
-import { HISTOGRAM_NUMBERS } from "../../trace/counters.ts";
 import {
   ACTOR_FRONT_END,
   FINISH_ABORTED,
@@ -134,7 +133,6 @@ function appendToken(core: SchedulerCore, slot: number, at: number): void {
 function firstToken(core: SchedulerCore, slot: number): void {
   const { states } = core;
   core.trace("firstToken", slot, states.localTokens[slot]!, states.poolTokens[slot]!);
-  core.observe(HISTOGRAM_NUMBERS.timeToFirstToken, states.addedMs[slot]!);
 }
 
 /** FINISH_ code when the last token ends the answer, otherwise 0. */

@@ -93,11 +93,9 @@ export class SchedulerCore {
   /** Something changed since the last admission: a request became ready, blocks came back. */
   admissionDue = false;
   context: ActorContext;
-  readonly #counterBlock: CounterBlock | undefined;
 
   constructor(options: SchedulerOptions, context: ActorContext) {
     const { tables, memory } = options;
-    this.#counterBlock = options.counterBlock;
     this.context = context;
     this.tables = tables;
     this.connector = options.connector;
@@ -149,11 +147,6 @@ export class SchedulerCore {
     second: number,
   ): void {
     this.context.trace.record(event, slot, this.states.generation[slot]!, first, second);
-  }
-
-  /** Adds the time since `fromMs` to a histogram of the shared counters. */
-  observe(histogram: number, fromMs: number): void {
-    this.#counterBlock?.observe(histogram, (this.context.nowMs() - fromMs) / 1000);
   }
 
   stale(what: string, slot: number): void {

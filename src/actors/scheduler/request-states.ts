@@ -65,7 +65,6 @@ export class RequestStates {
   readonly loadBlocks: Int32Array;
   /** How often a later request was admitted before this one, because its load had to wait. */
   readonly overtaken: Int32Array;
-  readonly addedMs: Float64Array;
   readonly parkedUntilMs: Float64Array;
 
   readonly waiting: SlotList;
@@ -104,7 +103,6 @@ export class RequestStates {
     this.loadTokens = int32();
     this.loadBlocks = int32();
     this.overtaken = int32();
-    this.addedMs = new Float64Array(slots);
     this.parkedUntilMs = new Float64Array(slots);
     const links = new SlotLinks(slots);
     this.waiting = links.newList();

@@ -9,7 +9,6 @@ import {
   REQUEST_PROMPT_TOKENS,
   REQUEST_TOKENS_MAX,
 } from "../../blocks/layout.ts";
-import { HISTOGRAM_NUMBERS } from "../../trace/counters.ts";
 import { IN_FLIGHT } from "../../connector/hooks.ts";
 import {
   ACTOR_FRONT_END,
@@ -48,7 +47,6 @@ export function addRequest(core: SchedulerCore, slot: number, outputTokens: numb
   states.promptTokens[slot] = words[record + REQUEST_PROMPT_TOKENS]!;
   states.tokensMax[slot] = words[record + REQUEST_TOKENS_MAX]!;
   states.outputTokens[slot] = outputTokens;
-  states.addedMs[slot] = context.nowMs();
   // Before the status says that this generation is known, its word must not hold a former request's count.
   Atomics.store(words, record + REQUEST_OUTPUT_TOKENS_WORD, outputTokens);
   words[record + REQUEST_COMPUTED_TOKENS] = 0;
@@ -191,7 +189,6 @@ export function finish(core: SchedulerCore, slot: number, reason: number): void 
     preemptions: states.preemptions[slot]!,
   });
   core.counters.requestsFinished++;
-  core.observe(HISTOGRAM_NUMBERS.requestLatency, states.addedMs[slot]!);
   // Only now: a successor must rather say it twice than never.
   core.setState(slot, STATE_DRAINING);
   states.draining.pushBack(slot);
