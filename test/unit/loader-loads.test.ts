@@ -71,7 +71,7 @@ describe("loads that succeed", () => {
         expect(world.block(group, block)[0]).toBe(102 + index),
       );
     expect(reports().map(({ outcome, memoryBlocks }) => [outcome, memoryBlocks])).toEqual(
-      Array(4).fill([messages.OUTCOME_HIT, 22]),
+      range(0, 4).map(() => [messages.OUTCOME_HIT, 22]),
     );
     expect(world.jobState(0)).toBe(layout.JOB_STATE_DONE);
   });

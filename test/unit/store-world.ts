@@ -211,7 +211,7 @@ export class ActorWorld {
     const first = options.first ?? 0;
     const perBlock = dimensions.blockSize / dimensions.hashBlockSize;
     const hashBlocks = (first + chunks) * perBlock;
-    let hashPage = options.hashPage ?? this.#nextHashPage;
+    const hashPage = options.hashPage ?? this.#nextHashPage;
     if (options.hashPage === undefined) {
       const pages = Math.max(1, Math.ceil(hashBlocks / hashes.entriesPerPage));
       for (let page = 0; page < pages; page++) {

@@ -270,6 +270,7 @@ export class LookupActor implements Actor {
   #adopt(engine: EngineChannel, context: ActorContext): void {
     this.#started = true;
     this.#batches.adopt(engine);
+    if (context.epoch === 1) return;
     forEachQuestion(this.#tables, (slot, generation, attempt) =>
       this.#adoptQuestion(slot, generation, attempt, context),
     );
