@@ -16,6 +16,8 @@ export interface LocalPoolConfig {
   readonly poolName: string;
   readonly bytesMax: number;
   readonly ioThreads: number;
+  /** Values are checksummed when they are saved and verified when they are loaded: a flipped bit is a failed load. */
+  readonly verifyChecksums: boolean;
 }
 
 export interface ConnectorConfig {

@@ -30,6 +30,7 @@ const OWN_KEYS: readonly string[] = [
   "pool_name",
   "pool_bytes_max",
   "pool_io_threads",
+  "pool_verify_checksums",
 ];
 /** vLLM's settings of GPU allocation and of grouping inside Mooncake: they change neither keys nor bytes. */
 const WITHOUT_EFFECT: readonly string[] = ["custom_mem_pool", "enable_group_semantics"];
@@ -89,7 +90,7 @@ export function parseExtraConfig(
     saveTimeoutMs: whole(extra, "save_timeout_ms", 60_000, 1),
     shutdownTimeoutMs: whole(extra, "shutdown_timeout_ms", 10_000, 1),
     minLoadTokens: whole(extra, "min_load_tokens", 0, 0),
-    local: localPool(extra),
+    local: localPool(extra, truth("pool_verify_checksums", true)),
   };
 }
 
@@ -137,7 +138,10 @@ function preferredSegment(
   );
 }
 
-function localPool(extra: Readonly<Record<string, unknown>>): LocalPoolConfig {
+function localPool(
+  extra: Readonly<Record<string, unknown>>,
+  verifyChecksums: boolean,
+): LocalPoolConfig {
   const poolName = extra["pool_name"] ?? "default";
   if (typeof poolName !== "string" || poolName === "") {
     throw invalid(
@@ -160,6 +164,7 @@ function localPool(extra: Readonly<Record<string, unknown>>): LocalPoolConfig {
     poolName,
     bytesMax,
     ioThreads: whole(extra, "pool_io_threads", 2, 1, 64),
+    verifyChecksums,
   });
 }
 

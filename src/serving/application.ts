@@ -26,6 +26,9 @@ export interface ApplicationOptions extends Omit<ServingRuntimeOptions, "endToke
   readonly wallClockMs: () => number;
 }
 
+/** Part of the shutdown's time that running answers may take; the rest is for aborts, actors and engine. */
+const DRAIN_SHARE = 0.6;
+
 /** A whole serving process: runtime, front end, HTTP server, trace and metrics, started and stopped in order. */
 export class Application {
   readonly modelName: string;
@@ -65,11 +68,8 @@ export class Application {
       trace: options.traceFile !== null,
     });
     const frontEnd = startFrontEnd(runtime, log);
-    const trace =
-      options.traceFile === null
-        ? null
-        : new ServingTrace(runtime.plan, options.traceFile, frontEnd.requestId, log);
-    const application = (server: OpenAiServer | null): Application =>
+    let [trace, server]: [ServingTrace | null, OpenAiServer | null] = [null, null];
+    const application = (): Application =>
       new Application({
         modelName: model.modelName,
         runtime,
@@ -79,35 +79,46 @@ export class Application {
         trace,
         shutdownTimeoutMs: options.connector.shutdownTimeoutMs,
       });
-    if (options.http === null) return application(null);
     try {
-      const server = await OpenAiServer.start({
-        ...options.http,
-        frontEnd,
-        model: { modelName: model.modelName, tokenizer, contextTokensMax: model.contextTokensMax },
-        random: options.random,
-        wallClockMs: options.wallClockMs,
-        healthy: () => runtime.healthy(),
-        metrics: startMetrics(runtime, native, model),
-        log,
-      });
-      return application(server);
+      if (options.traceFile !== null)
+        trace = new ServingTrace(runtime.plan, options.traceFile, frontEnd.requestId, log);
+      if (options.http !== null)
+        server = await OpenAiServer.start({
+          ...options.http,
+          frontEnd,
+          model: {
+            modelName: model.modelName,
+            tokenizer,
+            contextTokensMax: model.contextTokensMax,
+          },
+          random: options.random,
+          wallClockMs: options.wallClockMs,
+          healthy: () => runtime.healthy(),
+          metrics: startMetrics(runtime, native, model),
+          log,
+        });
+      return application();
     } catch (error) {
-      await application(null).stop();
+      await application().stop();
       throw error;
     }
   }
 
-  /** Refuses new requests, drains, stops actors and engine. Returns how many engine batches could not be waited for. */
+  /**
+   * Refuses new requests, drains, stops actors and engine, all within the connector's shutdownTimeoutMs. Returns how many engine batches could not be
+   * waited for.
+   */
   stop(): Promise<number> {
     this.#stopped ??= this.#stop();
     return this.#stopped;
   }
 
   async #stop(): Promise<number> {
+    const { nowMs } = this.runtime.ends;
+    const deadlineMs = nowMs() + this.#shutdownTimeoutMs;
     if (this.server === null) this.frontEnd.beginShutdown();
-    else await this.server.close(this.#shutdownTimeoutMs);
-    const inFlight = await this.runtime.stop();
+    else await this.server.close(this.#shutdownTimeoutMs * DRAIN_SHARE);
+    const inFlight = await this.runtime.stop(Math.max(0, deadlineMs - nowMs()));
     this.frontEnd.close();
     this.runtime.native.wakeClose(this.runtime.plan.wakeIds[ACTOR_FRONT_END]!);
     await this.#trace?.close();

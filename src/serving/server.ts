@@ -11,7 +11,7 @@ const BODY_BYTES_MAX = 8 * 1024 * 1024;
 const CONNECTIONS_MAX = 16_384;
 /** How long a client may take to send a request. */
 const RECEIVE_TIMEOUT_MS = 60_000;
-/** After the drain's time limit: how long the aborted requests may take to end. */
+/** After the drain's time limit: how long the aborted requests may take to end, and at most a quarter of that limit. */
 const ABORT_TIMEOUT_MS = 1000;
 const DRAIN_POLL_MS = 10;
 
@@ -92,7 +92,7 @@ export class OpenAiServer {
     const drained = await this.#answered(timeoutMs);
     if (!drained) {
       frontEnd.abortAll();
-      await this.#answered(ABORT_TIMEOUT_MS);
+      await this.#answered(Math.min(ABORT_TIMEOUT_MS, timeoutMs / 4));
     }
     await this.#fastify.close();
     return drained;

@@ -85,7 +85,7 @@ describe("settings", () => {
       saveTimeoutMs: 60_000,
       shutdownTimeoutMs: 10_000,
       minLoadTokens: 0,
-      local: { poolName: "default", bytesMax: 1024 ** 3, ioThreads: 2 },
+      local: { poolName: "default", bytesMax: 1024 ** 3, ioThreads: 2, verifyChecksums: true },
     });
   });
 

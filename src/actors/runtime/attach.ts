@@ -2,6 +2,7 @@ import { destination, pino } from "pino";
 import { threadId } from "node:worker_threads";
 import { RequestSlots } from "../../blocks/request-slots.ts";
 import type { TableDimensions } from "../../blocks/tables.ts";
+import type { ConnectorConfig } from "../../config/connector-config.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import type { KvCacheConfigInput } from "../../config/kv-cache-config.ts";
 import { normalizeKvCacheConfig } from "../../config/kv-cache-normalize.ts";
@@ -78,17 +79,36 @@ export async function attachConnector(options: AttachOptions): Promise<AttachedC
     logLevel,
     log,
   });
-  const { ends, plan } = runtime;
+  try {
+    return {
+      connector: connectTo(runtime, options.blockPool, connector, log),
+      kvMemory: options.kvMemory === undefined ? native.regionView(runtime.regionId) : null,
+      runtime,
+      stop: () => runtime.stop(),
+    };
+  } catch (error) {
+    await runtime.stop();
+    throw error;
+  }
+}
+
+function connectTo(
+  runtime: Runtime,
+  pool: BlockPool,
+  settings: ConnectorConfig,
+  log: Log,
+): Connector {
+  const { ends, plan, native } = runtime;
   const control = new Int32Array(plan.control);
-  const attached = new Connector({
+  return new Connector({
     tables: ends.tables,
-    settings: connector,
+    settings,
     log,
     trace: openThreadTrace(plan, ACTOR_SCHEDULER, 1, native),
     nowMs: ends.nowMs,
     send: (actor, message) => ends.outboxes.send(actor, message),
     flushWakes: () => ends.outboxes.flush(),
-    pool: options.blockPool,
+    pool,
     ranks: plan.workers.length,
     slots: new RequestSlots(ends.tables),
     mailbox: ends.mailboxes[ACTOR_SCHEDULER]!,
@@ -98,12 +118,6 @@ export async function attachConnector(options: AttachOptions): Promise<AttachedC
     hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
       native.hashBlocks(plan.hasherId, tokenPage, hashPage, extrasPage, fromBlock, toBlock),
   });
-  return {
-    connector: attached,
-    kvMemory: options.kvMemory === undefined ? native.regionView(runtime.regionId) : null,
-    runtime,
-    stop: () => runtime.stop(),
-  };
 }
 
 function embeddedDimensions(

@@ -43,13 +43,34 @@ export class RuntimeResources {
   readonly plan: RuntimePlan;
   readonly engineId: number;
   readonly #native: NativeBinding;
-  readonly #sharedIds: number[] = [];
   readonly #channelIds: number[] = [];
-  readonly #keySpaceId: number;
+  /** Give back what was registered, in the order of registration. */
+  readonly #releases: (() => void)[] = [];
 
+  /** Throws what the addon refuses (a pool that is open with another size, segments that overlap); nothing stays behind. */
   constructor(options: ResourceOptions) {
-    const { native, dimensions, connector } = options;
-    this.#native = native;
+    this.#native = options.native;
+    this.engineId = this.#openEngine(options.connector);
+    try {
+      this.plan = this.#plan(options);
+    } catch (error) {
+      this.release(0);
+      throw error;
+    }
+  }
+
+  #openEngine(connector: ConnectorConfig): number {
+    return this.#native.engineOpen({
+      kind: "local",
+      poolName: connector.local.poolName,
+      bytesMax: connector.local.bytesMax,
+      ioThreads: connector.local.ioThreads,
+      verifyChecksums: connector.local.verifyChecksums,
+    });
+  }
+
+  #plan(options: ResourceOptions): RuntimePlan {
+    const { native, dimensions } = options;
     const tables = createTableBuffers(dimensions);
     const hashesSharedId = this.#share(tables.hashPages);
     const hasherId = native.hasherRegister({
@@ -59,17 +80,10 @@ export class RuntimeResources {
       tokensSharedId: this.#share(tables.tokenPages),
       hashesSharedId,
     });
-    this.engineId = native.engineOpen({
-      kind: "local",
-      poolName: connector.local.poolName,
-      bytesMax: connector.local.bytesMax,
-      ioThreads: connector.local.ioThreads,
-      verifyChecksums: connector.local.verifyChecksums,
-    });
-    const { worker, keySpaceId } = this.#worker(options, hashesSharedId);
-    this.#keySpaceId = keySpaceId;
+    this.#releases.push(() => native.hasherRelease(hasherId));
+    const worker = this.#worker(options, hashesSharedId);
     const wakeIds = Array.from({ length: ACTOR_COUNT }, () => native.wakeReserve());
-    this.plan = {
+    return {
       tables,
       mailboxes: mailboxCapacities(
         dimensions.requestSlots,
@@ -94,29 +108,29 @@ export class RuntimeResources {
   release(timeoutMs: number): number {
     for (const channelId of this.#channelIds) this.#native.channelClose(channelId);
     const inFlight = this.#native.engineClose(this.engineId, timeoutMs);
-    this.#native.keySpaceRelease(this.#keySpaceId);
-    this.#native.hasherRelease(this.plan.hasherId);
-    for (const sharedId of this.#sharedIds) this.#native.sharedRelease(sharedId);
+    this.#releaseRegistered();
     return inFlight;
+  }
+
+  #releaseRegistered(): void {
+    for (const release of this.#releases.toReversed()) release();
   }
 
   #share(buffer: SharedArrayBuffer): number {
     const sharedId = this.#native.sharedRegister(new Uint8Array(buffer));
-    this.#sharedIds.push(sharedId);
+    this.#releases.push(() => this.#native.sharedRelease(sharedId));
     return sharedId;
   }
 
-  #worker(
-    options: ResourceOptions,
-    hashesSharedId: number,
-  ): { worker: WorkerKeySpace; keySpaceId: number } {
+  #worker(options: ResourceOptions, hashesSharedId: number): WorkerKeySpace {
     const { kvCache, connector, segments } = options;
     const { groups } = poolKeyPrefixes(kvCache, { cachePrefix: connector.cachePrefix });
     const plan = planKeySpace({ tensorParallelRank: kvCache.tp.rank, groups, segments });
     const keySpaceId = this.#native.keySpaceRegister(
       keySpaceOptions(plan, { hashesSharedId, hashBytes: 32 }, kvCache.blockCount),
     );
-    return { worker: { ...plan, keySpaceId }, keySpaceId };
+    this.#releases.push(() => this.#native.keySpaceRelease(keySpaceId));
+    return { ...plan, keySpaceId };
   }
 
   #channels(wakeIds: readonly number[]): { [actor: number]: ChannelPlan } {

@@ -73,21 +73,17 @@ export class Runtime {
   #stopping: Promise<number> | undefined;
 
   private constructor(options: RuntimeOptions) {
-    const { native, kvCache, log } = options;
+    const { native, log } = options;
     this.#options = options;
     this.native = native;
     const { regionId, segments } = openKvMemory(options);
     this.regionId = regionId;
-    this.#resources = new RuntimeResources({
-      native,
-      dimensions: options.dimensions,
-      kvCache,
-      connector: options.connector,
-      hashSeed: options.hashSeed,
-      segments,
-      trace: options.trace,
-      logLevel: options.logLevel,
-    });
+    try {
+      this.#resources = new RuntimeResources({ ...options, segments });
+    } catch (error) {
+      native.regionRelease(regionId);
+      throw error;
+    }
     this.plan = this.#resources.plan;
     this.engineId = this.#resources.engineId;
     this.ends = openThreadEnds(this.plan, native);
@@ -114,11 +110,11 @@ export class Runtime {
   }
 
   /**
-   * Orderly shutdown within connector.shutdownTimeoutMs: scheduler first (it drains), then loader, saver, lookup, model; then
+   * Orderly shutdown within `timeoutMs`: scheduler first (it drains), then loader, saver, lookup, model; then
    * the engine. Returns how many engine batches could not be waited for. May be called again; all callers get one result.
    */
-  stop(): Promise<number> {
-    this.#stopping ??= this.#stop();
+  stop(timeoutMs: number = this.#options.connector.shutdownTimeoutMs): Promise<number> {
+    this.#stopping ??= this.#stop(timeoutMs);
     return this.#stopping;
   }
 
@@ -186,9 +182,8 @@ export class Runtime {
     });
   }
 
-  async #stop(): Promise<number> {
-    const { shutdownTimeoutMs } = this.#options.connector;
-    const deadlineMs = this.ends.nowMs() + shutdownTimeoutMs;
+  async #stop(timeoutMs: number): Promise<number> {
+    const deadlineMs = this.ends.nowMs() + timeoutMs;
     this.supervisor.beginShutdown();
     // The scheduler drains through the others, so it goes first and alone.
     for (const group of [
@@ -222,8 +217,8 @@ function openKvMemory(options: RuntimeOptions): {
 } {
   const { native, kvCache, kvMemory } = options;
   if (kvMemory.kind === "user") {
-    const regionId = native.regionPin(kvMemory.memory);
     checkSegments(kvMemory.segments.flat(), kvMemory.memory.byteLength, kvCache.blockCount);
+    const regionId = native.regionPin(kvMemory.memory);
     return {
       regionId,
       segments: kvMemory.segments.map((group) => group.map((rule) => ({ regionId, ...rule }))),
