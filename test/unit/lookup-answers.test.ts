@@ -228,6 +228,26 @@ describe("failures and discards", () => {
     }
   });
 
+  test.each([
+    [15, layout.LOOKUP_HIT, 12],
+    [3, layout.LOOKUP_HIT, 12],
+    [2, layout.LOOKUP_ENGINE_ERROR, 0],
+  ])("key 3 is absent and key %i fails: state %i", (failing, state, hit) => {
+    // Without delays the keys of both batches are asked for in order.
+    const { world, lookup } = start({ delayMsMax: 0 });
+    const request = add(world, 64);
+    hashRows(world, request, 16);
+    world.fillPool(request.hashPage, range(0, 3));
+    ask(world, request, 1, 64);
+    let asked = 0;
+    world.faults = {
+      keyResult: () => (asked++ === failing && failing !== 3 ? EngineCode.ENGINE_ERROR : 0),
+    };
+    world.run(lookup, world.context());
+    expect(asked).toBe(16);
+    expect(answer(world, request)).toEqual({ attempt: 1, state, hit });
+  });
+
   test("a discarded lookup is answered after its batches, without an answer; the next question is independent", () => {
     const { world, lookup } = start({ delayMsMax: 100 });
     const request = add(world, 200);

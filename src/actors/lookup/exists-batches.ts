@@ -1,4 +1,4 @@
-import { NONE, OPERATION_EXISTS, REQUEST_HASH_PAGE } from "../../blocks/layout.ts";
+import { OPERATION_EXISTS, REQUEST_HASH_PAGE } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import type { EngineChannel } from "../../store/engine.ts";
 import { STORE_LOOKUP_EXISTS } from "../../trace/counters.ts";
@@ -112,24 +112,22 @@ export class ExistsBatches {
   /** Notes the first absent key, or why the engine could not tell. Returns the keys that it could not tell of. */
   #absorb(record: number, batch: number, engine: EngineChannel, status: number): number {
     const records = this.#records;
+    const from = this.#batchFrom[batch]!;
     const count = engine.count(batch);
     const results = engine.results(batch);
     if (status < 0) {
-      records.failure[record] = outcomeOfCode(status);
+      records.failed(record, outcomeOfCode(status), from);
       return count;
     }
     let failed = 0;
     for (let index = 0; index < count; index++) {
       const result = results[index]!;
       if (result === 1) continue;
-      if (result < 0) {
+      if (result === 0) records.absent(record, from + index);
+      else {
         failed++;
-        records.failure[record] = outcomeOfCode(result);
-        continue;
+        records.failed(record, outcomeOfCode(result), from + index);
       }
-      const key = this.#batchFrom[batch]! + index;
-      const known = records.absentKey[record]!;
-      if (known === NONE || key < known) records.absentKey[record] = key;
     }
     return failed;
   }

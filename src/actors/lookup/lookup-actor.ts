@@ -11,7 +11,6 @@ import {
   OUTCOME_ENGINE_ERROR,
   OUTCOME_HIT,
   OUTCOME_MISS,
-  OUTCOME_NONE,
   type DiscardLookup,
   type HashRequest,
   type Lookup,
@@ -229,7 +228,7 @@ export class LookupActor implements Actor {
   #outcome(record: number): number {
     const records = this.#records;
     if (records.discarded[record] === 1) return OUTCOME_CANCELLED;
-    if (records.failure[record] !== OUTCOME_NONE) return records.failure[record]!;
+    if (records.undecided(record)) return records.failure[record]!;
     return this.#hit(record) > 0 ? OUTCOME_HIT : OUTCOME_MISS;
   }
 

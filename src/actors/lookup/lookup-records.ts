@@ -25,8 +25,9 @@ export class LookupRecords {
   readonly endKey: Int32Array;
   readonly absentKey: Int32Array;
   readonly inFlight: Int32Array;
-  /** OUTCOME_ code of an engine failure, or OUTCOME_NONE. */
+  /** OUTCOME_ code of an engine failure, or OUTCOME_NONE; and the first key that the engine could not tell of. */
   readonly failure: Uint8Array;
+  readonly failedKey: Int32Array;
   readonly beganMs: Float64Array;
   readonly #free: Int32Array;
   #freeCount: number;
@@ -48,6 +49,7 @@ export class LookupRecords {
     this.absentKey = int32();
     this.inFlight = int32();
     this.failure = new Uint8Array(capacity);
+    this.failedKey = int32();
     this.beganMs = new Float64Array(capacity);
     this.#free = Int32Array.from({ length: capacity }, (_, index) => capacity - 1 - index);
     this.#freeCount = capacity;
@@ -86,6 +88,7 @@ export class LookupRecords {
     this.absentKey[record] = NONE;
     this.inFlight[record] = 0;
     this.failure[record] = OUTCOME_NONE;
+    this.failedKey[record] = NONE;
     this.#next[record] = this.#firstOfSlot[slot]!;
     this.#firstOfSlot[slot] = record;
     return record;
@@ -99,6 +102,21 @@ export class LookupRecords {
     else this.#next[previous] = this.#next[record]!;
     this.phase[record] = 0;
     this.#free[this.#freeCount++] = record;
+  }
+
+  failed(record: number, outcome: number, key: number): void {
+    this.failure[record] = outcome;
+    const known = this.failedKey[record]!;
+    if (known === NONE || key < known) this.failedKey[record] = key;
+  }
+  absent(record: number, key: number): void {
+    const known = this.absentKey[record]!;
+    if (known === NONE || key < known) this.absentKey[record] = key;
+  }
+  /** The engine could not tell of a key that decides the answer: none before it is known to be absent. */
+  undecided(record: number): boolean {
+    if (this.failure[record] === OUTCOME_NONE) return false;
+    return this.absentKey[record] === NONE || this.failedKey[record]! < this.absentKey[record]!;
   }
 
   inUse(record: number): boolean {
