@@ -15,14 +15,17 @@ const REQUESTS = 24;
 const CONCURRENT = 12;
 const PROMPT_TOKENS = 512;
 const ANSWER_TOKENS = 32;
-const PAIRS = 15;
+const TOKENS = REQUESTS * (PROMPT_TOKENS + ANSWER_TOKENS);
+const PAIRS = 21;
 const WARM_UP_PAIRS = 2;
 
 const model = await modelOf("tiny", 1024);
 const report = new Report("zero-reuse");
 const prompts = new Prompts();
-const on = await startServing(model, { pool: true, modelThreads: 1 });
-const off = await startServing(model, { pool: false, modelThreads: 1 });
+// Full after the warm-up, as a pool is that has been in use for a while: every put evicts, none asks the system for memory.
+const poolBytesMax = 32 * 1024 * 1024;
+const on = await startServing(model, { pool: true, modelThreads: 1, poolBytesMax });
+const off = await startServing(model, { pool: false, modelThreads: 1, poolBytesMax });
 try {
   await measure();
 } finally {
@@ -32,17 +35,24 @@ report.close();
 
 async function measure(): Promise<void> {
   const rates: Record<"on" | "off", number[]> = { on: [], off: [] };
+  const processor: Record<"on" | "off", number[]> = { on: [], off: [] };
   for (let pair = 0; pair < WARM_UP_PAIRS + PAIRS; pair++) {
     const order = pair % 2 === 0 ? (["on", "off"] as const) : (["off", "on"] as const);
     for (const which of order) {
+      const before = process.cpuUsage();
       const rate = await run(which === "on" ? on : off);
+      const { user, system } = process.cpuUsage(before);
       if (which === "on") await saved(on);
-      if (pair >= WARM_UP_PAIRS) rates[which].push(rate);
+      if (pair < WARM_UP_PAIRS) continue;
+      rates[which].push(rate);
+      processor[which].push((user + system) / TOKENS);
     }
   }
   checkPool();
   report.figure("pool on", median(rates.on), "tokens/s");
   report.figure("pool off", median(rates.off), "tokens/s");
+  report.figure("pool on, CPU time of all threads", median(processor.on), "us/token");
+  report.figure("pool off, CPU time of all threads", median(processor.off), "us/token");
   const ratios = rates.on.map((rate, pair) => rate / rates.off[pair]!);
   report.figure("lowest pair", Math.min(...ratios), "on/off");
   report.figure("highest pair", Math.max(...ratios), "on/off");
@@ -68,12 +78,13 @@ async function run(application: Application): Promise<number> {
   };
   await Promise.all(Array.from({ length: CONCURRENT }, client));
   const seconds = (native.monotonicNanoseconds() - start) / 1e9;
-  return (REQUESTS * (PROMPT_TOKENS + ANSWER_TOKENS)) / seconds;
+  return TOKENS / seconds;
 }
 
-/** The pool really was on and off: one has every block of all prompts that still fit, the other none. */
+/** The pool really was on and off: one was given every block of all prompts and was full, the other got none. */
 function checkPool(): void {
-  const { puts } = on.runtime.native.engineStatistics(on.runtime.engineId);
+  const { puts, evictions } = on.runtime.native.engineStatistics(on.runtime.engineId);
+  if (evictions === 0) throw new Error("the pool was never full");
   const blocks = (WARM_UP_PAIRS + PAIRS) * REQUESTS * Math.floor(PROMPT_TOKENS / model.blockSize);
   if (puts !== blocks) throw new Error(`${puts} blocks were put into the pool, wanted ${blocks}`);
   const other = off.runtime.native.engineStatistics(off.runtime.engineId);

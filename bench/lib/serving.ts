@@ -30,6 +30,8 @@ export async function startServing(
   options: {
     readonly pool: boolean;
     readonly modelThreads: number;
+    /** Default 1 GiB. */
+    readonly poolBytesMax?: number;
     /** A Chrome trace of the run, to see what the time goes into. */
     readonly traceFile?: string | undefined;
   },
@@ -50,7 +52,10 @@ export async function startServing(
   const application = await Application.start({
     native: loadNative(),
     model,
-    connector: { ...config, local: { ...config.local, bytesMax: POOL_BYTES } },
+    connector: {
+      ...config,
+      local: { ...config.local, bytesMax: options.poolBytesMax ?? POOL_BYTES },
+    },
     hashSeed: environment.hashSeed,
     blockCount: defaultBlockCount(model, KV_BYTES),
     requestSlots: 64,
@@ -121,14 +126,14 @@ export async function ask(
   return { tokens, logitsHashes, summary };
 }
 
-/** Waits until the pool has stopped growing: every block of the finished requests is saved. */
+/** Waits until nothing is put any more: every block of the finished requests is saved. */
 export async function saved({ runtime }: Application): Promise<void> {
   const { native, engineId } = runtime;
-  let keys = -1;
+  let seen = -1;
   for (let waitedMs = 0; waitedMs < SAVE_WAIT_MS; waitedMs += 50) {
-    const statistics = native.engineStatistics(engineId);
-    if (statistics.keys === keys && keys > 0 && statistics.batchesInFlight === 0) return;
-    keys = statistics.keys;
+    const { puts, batchesInFlight } = native.engineStatistics(engineId);
+    if (puts === seen && puts > 0 && batchesInFlight === 0) return;
+    seen = puts;
     await sleep(50);
   }
   throw new Error("the blocks do not get into the pool");
