@@ -72,17 +72,19 @@ export function mailboxCapacities(
   requestSlots: number,
   jobSlots: number,
   stepSequencesMax: number,
+  ranks: number,
 ): number[] {
   const lifeCycle = 64; // restarts, stop, tickets
   const capacities: number[] = Array.from({ length: ACTOR_COUNT }, () => lifeCycle);
   const [scheduler, lookup, loader, saver, model, frontEnd] = [0, 1, 2, 3, 4, 5];
-  // Per slot: addRequest, abortRequest, hashed, and lookupDone of one live and two discarded attempts.
-  capacities[scheduler] = lifeCycle + 6 * requestSlots + jobSlots + 2;
+  // Per slot: addRequest, abortRequest, hashed, and lookupDone of one live and two discarded attempts. Per job and rank: one
+  // report. Two answers of the model.
+  capacities[scheduler] = lifeCycle + 6 * requestSlots + ranks * jobSlots + 2;
   // Per slot: hashRequest, lookup and discardLookup of up to three attempts.
   capacities[lookup] = lifeCycle + 7 * requestSlots;
-  // Per job: load and cancelLoad; save.
-  capacities[loader] = lifeCycle + 2 * jobSlots;
-  capacities[saver] = lifeCycle + jobSlots;
+  // Per job: load of each rank and cancelLoad; save of each rank.
+  capacities[loader] = lifeCycle + (ranks + 1) * jobSlots;
+  capacities[saver] = lifeCycle + ranks * jobSlots;
   capacities[model] = lifeCycle + 2;
   // Per slot: requestFinished and slotReleased; tokens of 64 steps that the front end has not read yet.
   capacities[frontEnd] = lifeCycle + 2 * requestSlots + 64 * Math.max(1, stepSequencesMax);

@@ -13,7 +13,8 @@ import {
   type Message,
   type MessageKind,
 } from "../../src/actors/messages.ts";
-import { modelTruth, SimulatedModel } from "../../src/actors/hosts/simulated/model.ts";
+import { SimulatedModel } from "../../src/actors/hosts/simulated/model.ts";
+import { modelTruth } from "../../src/actors/hosts/simulated/model-truth.ts";
 import { SeededRandom } from "../../src/actors/hosts/simulated/random.ts";
 import { createSchedulerMemory, type SchedulerOptions } from "../../src/actors/scheduler/core.ts";
 import { SchedulerActor } from "../../src/actors/scheduler/scheduler-actor.ts";
@@ -27,6 +28,7 @@ import { BLOCK, KV_WORDS, NO_ENGINE, StandIns } from "./scheduler-stand-ins.ts";
 import { NO_TRACE } from "../../src/trace/events.ts";
 
 export const VOCABULARY = 1000;
+const MODEL_SHAPE = { ranks: 1, groups: 1, ranksAreEqual: true, vocabulary: VOCABULARY };
 
 export interface WorldOptions {
   readonly dimensions?: Partial<TableDimensions>;
@@ -236,7 +238,7 @@ export class World {
 
   /** What the model must answer. */
   truth(prompt: readonly number[], outputTokens: number): number[] {
-    return modelTruth(prompt, outputTokens, VOCABULARY);
+    return modelTruth(prompt, outputTokens, MODEL_SHAPE);
   }
 
   #serve(actor: number, take: (message: Message) => void): void {
@@ -247,9 +249,9 @@ export class World {
 
   #newModel(): SimulatedModel {
     return new SimulatedModel({
-      memory: this.memory,
+      memories: [this.memory],
       blockSize: BLOCK,
-      vocabulary: VOCABULARY,
+      shape: MODEL_SHAPE,
       random: new SeededRandom(1),
       schedule: (_delayMs, run) => this.#modelDue.push(run),
       wake: () => undefined,

@@ -353,7 +353,7 @@ describe("front end", () => {
       [1000, 64],
       [10_000, 256],
     ] as const) {
-      const capacity = mailboxCapacities(slots, 4 * slots, sequences)[ACTOR_FRONT_END]!;
+      const capacity = mailboxCapacities(slots, 4 * slots, sequences, 1)[ACTOR_FRONT_END]!;
       expect(logprobRows(slots, sequences)).toBeGreaterThan(capacity);
     }
   });

@@ -89,6 +89,7 @@ export class RuntimeResources {
         dimensions.requestSlots,
         dimensions.jobSlots,
         dimensions.stepSequencesMax,
+        1, // One worker side a process so far: see `workers` below.
       ).map(createMailbox),
       wakeIds,
       control: new SharedArrayBuffer(CONTROL_WORDS * 4),

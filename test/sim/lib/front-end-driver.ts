@@ -2,11 +2,12 @@ import {
   ACTOR_FRONT_END,
   ACTOR_SCHEDULER,
   FINISH_ABORTED,
+  FINISH_ERROR,
   FINISH_LENGTH,
   type Message,
 } from "../../../src/actors/messages.ts";
 import type { SimulatedHost } from "../../../src/actors/hosts/simulated/host.ts";
-import { modelTruth } from "../../../src/actors/hosts/simulated/model.ts";
+import { modelTruth } from "../../../src/actors/hosts/simulated/model-truth.ts";
 import type { Actor, ActorContext, Inbox } from "../../../src/actors/step.ts";
 import {
   REQUEST_FLAG_ABORTED,
@@ -17,7 +18,11 @@ import {
 } from "../../../src/blocks/layout.ts";
 import type { RequestSlots } from "../../../src/blocks/request-slots.ts";
 import type { Tables } from "../../../src/blocks/tables.ts";
-import type { PlannedRequest } from "./workload.ts";
+import { encodeExtraWords } from "../../../src/keys/block-extra.ts";
+import type { PlannedRequest, RunPlan } from "./workload.ts";
+
+/** Above this, ten tries of one step may well fail. */
+const MODEL_FAILS_FOR_GOOD = 0.3;
 
 interface Live {
   readonly request: PlannedRequest;
@@ -33,25 +38,37 @@ interface Live {
 export class FrontEndDriver implements Actor {
   readonly errors: string[] = [];
   ended = 0;
+  /** Requests that ended with FINISH_ERROR, where the plan allows it. */
+  failed = 0;
+  /** Messages about a request that had ended before: only after a death of the scheduler. */
+  repeated = 0;
   poolTokens = 0;
   localTokens = 0;
   readonly #host: SimulatedHost;
   readonly #tables: Tables;
   readonly #slots: RequestSlots;
-  readonly #vocabulary: number;
+  readonly #plan: RunPlan;
+  #stopping = false;
   readonly #waiting: PlannedRequest[] = [];
   readonly #live = new Map<number, Live>();
 
-  constructor(host: SimulatedHost, tables: Tables, slots: RequestSlots, vocabulary: number) {
+  constructor(host: SimulatedHost, tables: Tables, slots: RequestSlots, plan: RunPlan) {
     this.#host = host;
     this.#tables = tables;
     this.#slots = slots;
-    this.#vocabulary = vocabulary;
+    this.#plan = plan;
   }
 
   arrive(request: PlannedRequest): void {
+    if (this.#stopping) return;
     this.#waiting.push(request);
     this.#admit();
+  }
+
+  /** Nothing is admitted any more, as when a server closes. */
+  stop(): void {
+    this.#stopping = true;
+    this.#waiting.length = 0;
   }
 
   liveRequests(): number {
@@ -81,6 +98,14 @@ export class FrontEndDriver implements Actor {
       const added = this.#slots.addRequest({
         tokens: Int32Array.from(request.prompt),
         tokensMax: request.prompt.length + request.maxTokens,
+        extras: encodeExtraWords(
+          {
+            tokens: request.prompt,
+            blockSize: this.#plan.hashBlockSize,
+            cacheSalt: request.cacheSalt,
+          },
+          1,
+        ),
         flags: REQUEST_FLAG_IGNORE_END_TOKENS | (request.noReuse ? REQUEST_FLAG_NO_REUSE : 0),
       });
       if (!added.ok) return;
@@ -127,16 +152,14 @@ export class FrontEndDriver implements Actor {
       return;
     const live = this.#live.get(message.slot);
     if (live === undefined || live.generation !== message.generation) {
-      this.errors.push(
-        `${message.kind} for slot ${message.slot} generation ${message.generation}, which is not live`,
-      );
+      this.#notLive(message);
     } else if (message.kind === "tokenGenerated") {
       const before = live.announced.get(message.index);
       if (before !== undefined && before !== message.token)
         this.errors.push(`token ${message.index} announced twice, differently`);
       live.announced.set(message.index, message.token);
     } else if (message.kind === "requestFinished") {
-      if (live.finished) this.errors.push(`slot ${live.slot} finished twice`);
+      if (live.finished) return this.#notLive(message);
       live.finished = true;
       this.ended++;
       this.poolTokens += message.poolTokens;
@@ -151,6 +174,18 @@ export class FrontEndDriver implements Actor {
     }
   }
 
+  #mayFail(): boolean {
+    const { settings, faults } = this.#plan;
+    return settings.loadFailurePolicy === "fail" || faults.modelFailure > MODEL_FAILS_FOR_GOOD;
+  }
+
+  /** A scheduler that dies between saying something and noting it leaves a successor who says it again. */
+  #notLive({ kind, slot, generation }: { kind: string; slot: number; generation: number }): void {
+    this.repeated++;
+    if (this.#host.deathsOf(ACTOR_SCHEDULER) === 0)
+      this.errors.push(`${kind} for slot ${slot} generation ${generation}, which is not live`);
+  }
+
   /** The answer lies in the token row; what was announced must agree with it, and both with the model's truth. */
   #check(live: Live, reason: number, outputTokens: number): void {
     const { prompt, maxTokens } = live.request;
@@ -159,7 +194,7 @@ export class FrontEndDriver implements Actor {
     const output = Array.from({ length: outputTokens }, (_, index) =>
       this.#tables.tokens.get(page, prompt.length + index),
     );
-    const truth = modelTruth(prompt, maxTokens, this.#vocabulary);
+    const truth = modelTruth(prompt, maxTokens, this.#plan.shape);
     if (output.some((token, index) => token !== truth[index])) {
       this.errors.push(
         `slot ${live.slot}: wrong text ${output.join(",")} instead of ${truth.join(",")}`,
@@ -171,7 +206,11 @@ export class FrontEndDriver implements Actor {
           `slot ${live.slot}: token ${index} announced as ${token}, truth ${truth[index]}`,
         );
     }
-    if (live.aborted && reason === FINISH_ABORTED) return;
+    if ((live.aborted || this.#stopping) && reason === FINISH_ABORTED) return;
+    if (reason === FINISH_ERROR && this.#mayFail()) {
+      this.failed++;
+      return;
+    }
     if (reason !== FINISH_LENGTH)
       this.errors.push(`slot ${live.slot}: ended with reason ${reason}`);
     if (outputTokens !== maxTokens)

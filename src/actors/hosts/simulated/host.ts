@@ -4,9 +4,10 @@ import { brokenInvariant } from "../../../errors.ts";
 import type { EngineChannel } from "../../../store/engine.ts";
 import { NO_TRACE, type TraceWriter } from "../../../trace/events.ts";
 import { Mailbox, mailboxWords } from "../../mailbox/mailbox.ts";
-import { ACTOR_COUNT, ACTOR_NAMES, type Message } from "../../messages.ts";
+import { ACTOR_COUNT, ACTOR_NAMES, type Message, type MessageKind } from "../../messages.ts";
 import type { Actor, ActorContext, Inbox, Log } from "../../step.ts";
 import { EventQueue } from "./event-queue.ts";
+import { MortalChannel } from "./mortal-channel.ts";
 import type { SeededRandom } from "./random.ts";
 
 /** Thrown out of a context call to end an actor in the middle of a step, as a terminated thread ends between two stores. */
@@ -24,13 +25,30 @@ export interface SimulatedHostOptions {
   readonly tables: Tables;
   readonly random: SeededRandom;
   readonly log: Log;
-  readonly trace?: TraceWriter;
+  /** Trace of an actor. Its calls are places where the actor may die. */
+  readonly trace?: (actor: number) => TraceWriter;
   readonly hashBlocks: ActorContext["hashBlocks"];
-  readonly mailboxCapacity: number;
+  /** By ACTOR_ number. */
+  readonly mailboxCapacities: readonly number[];
   /** Longest random delay between a wake and the step that it causes. */
   readonly wakeDelayMsMax: number;
   /** Longest time a dead actor stays dead. */
   readonly restartDelayMsMax: number;
+  /** Messages of which a second copy arrives, sometimes much later: a receiver has to drop it. Absent: none. */
+  readonly repeats?: {
+    readonly kinds: ReadonlySet<MessageKind>;
+    readonly probability: number;
+    readonly delayMsMax: number;
+  };
+  readonly observer?: SimulatedObserver;
+}
+
+/** Sees everything that happens between actors, in order. */
+export interface SimulatedObserver {
+  /** `repeated`: a second copy. */
+  sent(actor: number, message: Message, repeated: boolean): void;
+  stepped(actor: number): void;
+  died(actor: number, epoch: number, inStep: boolean): void;
 }
 
 interface Running {
@@ -38,10 +56,18 @@ interface Running {
   epoch: number;
   instance: Actor | undefined;
   context: ActorContext | undefined;
+  engine: EngineChannel | undefined;
   wakeMs: number;
   deadlineMs: number;
+  /** The thread gets no processor before this time. */
+  frozenMs: number;
   /** Context calls left before the actor dies in the middle of a step; Infinity: it does not. */
   callsToDeath: number;
+}
+
+/** When the actor steps next. */
+function dueMs(running: Running): number {
+  return Math.max(running.frozenMs, Math.min(running.wakeMs, running.deadlineMs));
 }
 
 /**
@@ -52,7 +78,7 @@ interface Running {
  */
 export class SimulatedHost {
   readonly clock = new EventQueue();
-  deaths = 0;
+  readonly #deaths = new Int32Array(ACTOR_COUNT);
   readonly #options: SimulatedHostOptions;
   readonly #mailboxes: Mailbox[] = [];
   readonly #actors: (Running | undefined)[] = Array.from({ length: ACTOR_COUNT }, () => undefined);
@@ -61,7 +87,7 @@ export class SimulatedHost {
     this.#options = options;
     for (let actor = 0; actor < ACTOR_COUNT; actor++) {
       const words = new Int32Array(
-        new SharedArrayBuffer(mailboxWords(options.mailboxCapacity) * 4),
+        new SharedArrayBuffer(mailboxWords(options.mailboxCapacities[actor]!) * 4),
       );
       Mailbox.initialise(words);
       this.#mailboxes.push(new Mailbox(words));
@@ -74,8 +100,10 @@ export class SimulatedHost {
       epoch: 0,
       instance: undefined,
       context: undefined,
+      engine: undefined,
       wakeMs: Infinity,
       deadlineMs: Infinity,
+      frozenMs: 0,
       callsToDeath: Infinity,
     };
     this.#actors[plan.actor] = running;
@@ -89,11 +117,43 @@ export class SimulatedHost {
     return this.#actors[actor]?.instance;
   }
 
+  /** The engine channel of an actor's incarnation, without its places to die. */
+  engine(actor: number): EngineChannel | undefined {
+    return this.#actors[actor]?.engine;
+  }
+
   /** Send from outside the actors (front end, tests). */
   send(actor: number, message: Message): void {
     if (!this.#mailboxes[actor]!.push(message))
       brokenInvariant(`mailbox of ${ACTOR_NAMES[actor]} is full`, message.kind);
+    this.#options.observer?.sent(actor, message, false);
     this.wake(actor);
+    this.#maybeRepeat(actor, message);
+  }
+
+  #maybeRepeat(actor: number, message: Message): void {
+    const { repeats, random, observer } = this.#options;
+    if (repeats === undefined || !repeats.kinds.has(message.kind)) return;
+    if (!random.chance(repeats.probability)) return;
+    this.clock.schedule(random.next() * repeats.delayMsMax, () => {
+      // Mailboxes are sized for what is sent, not for copies: those leave half of it alone.
+      const mailbox = this.#mailboxes[actor]!;
+      if (mailbox.room() < mailbox.capacity / 2 || !mailbox.push(message)) return;
+      observer?.sent(actor, message, true);
+      this.wake(actor);
+    });
+  }
+
+  /** The actor's thread gets no processor for that long; its mailbox fills. */
+  freeze(actor: number, durationMs: number): void {
+    const running = this.#actors[actor];
+    if (running !== undefined)
+      running.frozenMs = Math.max(running.frozenMs, this.clock.nowMs + durationMs);
+  }
+
+  /** No armed death takes place any more: orderly shutdown begins. */
+  disarmDeaths(): void {
+    for (const running of this.#actors) if (running !== undefined) running.callsToDeath = Infinity;
   }
 
   /** An engine completion or a message: the actor steps after a random delay. */
@@ -108,8 +168,12 @@ export class SimulatedHost {
   armDeath(actor: number, calls: number): void {
     const running = this.#actors[actor];
     if (running?.instance === undefined) return;
-    if (calls === 0) this.#kill(running);
+    if (calls === 0) this.#kill(running, false);
     else running.callsToDeath = calls;
+  }
+
+  deathsOf(actor: number): number {
+    return this.#deaths[actor]!;
   }
 
   /** Runs until `done()` or until nothing can happen any more (false) or `steps` are used up (false). */
@@ -134,7 +198,7 @@ export class SimulatedHost {
     let awake = 0;
     for (const running of this.#actors) {
       if (running?.instance === undefined) continue;
-      if (Math.min(running.wakeMs, running.deadlineMs) > this.clock.nowMs) continue;
+      if (dueMs(running) > this.clock.nowMs) continue;
       awake++;
       if (this.#options.random.below(awake) === 0) chosen = running;
     }
@@ -144,31 +208,32 @@ export class SimulatedHost {
   #nextTimeMs(): number {
     let next = this.clock.nextDueMs();
     for (const running of this.#actors) {
-      if (running?.instance !== undefined)
-        next = Math.min(next, running.wakeMs, running.deadlineMs);
+      if (running?.instance !== undefined) next = Math.min(next, dueMs(running));
     }
     return next;
   }
 
   #step(running: Running): void {
     running.wakeMs = Infinity;
+    this.#options.observer?.stepped(running.plan.actor);
     const mailbox = this.#mailboxes[running.plan.actor]!;
     const inbox: Inbox = { next: () => mailbox.pop() };
     try {
       running.deadlineMs = running.instance!.step(inbox, this.#options.tables, running.context!);
     } catch (error) {
       if (!(error instanceof SimulatedDeath)) throw error;
-      this.#kill(running);
+      this.#kill(running, true);
       return;
     }
     if (mailbox.size() > 0) this.wake(running.plan.actor);
   }
 
-  #kill(running: Running): void {
+  #kill(running: Running, inStep: boolean): void {
+    this.#options.observer?.died(running.plan.actor, running.epoch, inStep);
     running.instance = undefined;
     running.callsToDeath = Infinity;
     running.deadlineMs = Infinity;
-    this.deaths++;
+    this.#deaths[running.plan.actor]!++;
     this.clock.schedule(this.#options.random.next() * this.#options.restartDelayMsMax, () => {
       this.#revive(running);
       for (const other of this.#actors) {
@@ -191,26 +256,34 @@ export class SimulatedHost {
   }
 
   #context(running: Running): ActorContext {
-    const { random, log, hashBlocks, tables, trace } = this.#options;
-    const engine = running.plan.attachEngine?.(running.epoch);
+    const { random, log, hashBlocks, tables } = this.#options;
+    const { actor } = running.plan;
+    const trace = this.#options.trace?.(actor) ?? NO_TRACE;
+    running.engine = running.plan.attachEngine?.(running.epoch);
     const countCall = (): void => {
-      if (--running.callsToDeath <= 0) throw new SimulatedDeath(ACTOR_NAMES[running.plan.actor]);
+      if (--running.callsToDeath <= 0) throw new SimulatedDeath(ACTOR_NAMES[actor]);
     };
+    const engine =
+      running.engine === undefined ? undefined : new MortalChannel(running.engine, countCall);
     return {
       epoch: running.epoch,
       nowMs: () => this.clock.nowMs,
       random: () => random.next(),
       log,
-      trace: trace ?? NO_TRACE,
+      trace: {
+        record: (event, slot, generation, first, second) => {
+          countCall();
+          trace.record(event, slot, generation, first, second);
+        },
+      },
       get engine(): EngineChannel {
-        countCall();
-        return engine ?? brokenInvariant("actor without an engine channel", running.plan.actor);
+        return engine ?? brokenInvariant("actor without an engine channel", actor);
       },
-      send: (actor, message) => {
+      send: (to, message) => {
         countCall();
-        this.send(actor, message);
+        this.send(to, message);
       },
-      room: (actor) => this.#mailboxes[actor]!.room(),
+      room: (to) => this.#mailboxes[to]!.room(),
       readLookup: (slot) =>
         Atomics.load(tables.requests, tables.request(slot) + REQUEST_LOOKUP_WORD),
       hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) => {

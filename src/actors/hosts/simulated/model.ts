@@ -1,4 +1,5 @@
 import {
+  NONE,
   REQUEST_BLOCK_PAGE,
   REQUEST_GENERATION,
   REQUEST_TOKEN_PAGE,
@@ -15,57 +16,23 @@ import {
 import type { Tables } from "../../../blocks/tables.ts";
 import { ACTOR_SCHEDULER, type RunStep } from "../../messages.ts";
 import type { Actor, ActorContext, Inbox } from "../../step.ts";
+import {
+  absorb,
+  HASH_START,
+  kvFirst,
+  kvSecond,
+  KV_WORDS_PER_TOKEN,
+  laneOf,
+  tokenOf,
+  type SimulatedModelShape,
+} from "./model-truth.ts";
 import type { SeededRandom } from "./random.ts";
 
-/**
- * A model whose next token is a hash of ALL KV bytes of the sequence, reached through the block table: one wrong, missing or
- * misplaced block shows as a wrong token. A token's KV is 8 bytes: a function of the token and of all KV before it.
- */
-const WORDS_PER_TOKEN = 2;
-export const SIMULATED_KV_BYTES_PER_TOKEN = WORDS_PER_TOKEN * 4;
-
-const START = 0x12345678;
-
-function absorb(hash: number, first: number, second: number): number {
-  let mixed = Math.imul(hash ^ first, 0x9e3779b1);
-  mixed = Math.imul((mixed ^ (mixed >>> 15)) + second, 0x85ebca6b);
-  return (mixed ^ (mixed >>> 13)) | 0;
-}
-function kvFirst(hash: number, token: number): number {
-  return Math.imul(hash ^ token, 0xc2b2ae35) | 0;
-}
-function kvSecond(hash: number, token: number): number {
-  return Math.imul((hash >>> 3) + token, 0x27d4eb2f) | 0;
-}
-function tokenOf(hash: number, vocabulary: number): number {
-  return (hash >>> 0) % vocabulary;
-}
-
-/** What the model must answer to a prompt: computed without blocks, from the tokens alone. */
-export function modelTruth(
-  prompt: readonly number[],
-  outputTokens: number,
-  vocabulary: number,
-): number[] {
-  const output: number[] = [];
-  let hash = START;
-  const feed = (token: number): void => {
-    hash = absorb(hash, kvFirst(hash, token), kvSecond(hash, token));
-  };
-  for (const token of prompt) feed(token);
-  while (output.length < outputTokens) {
-    const token = tokenOf(hash, vocabulary);
-    output.push(token);
-    feed(token);
-  }
-  return output;
-}
-
 export interface SimulatedModelOptions {
-  /** KV memory: block b starts at word b * blockSize * WORDS_PER_TOKEN. */
-  readonly memory: Int32Array;
+  /** KV memory of each rank: block b starts at word b * blockSize * KV_WORDS_PER_TOKEN. */
+  readonly memories: readonly Int32Array[];
   readonly blockSize: number;
-  readonly vocabulary: number;
+  readonly shape: SimulatedModelShape;
   readonly random: SeededRandom;
   readonly schedule: (delayMs: number, run: () => void) => void;
   readonly wake: () => void;
@@ -137,26 +104,44 @@ export class SimulatedModel implements Actor {
         words[at + SEQUENCE_TOKENS]!,
       );
       if (words[at + SEQUENCE_SAMPLE] === 1)
-        words[at + SEQUENCE_TOKEN] = tokenOf(hash, this.#options.vocabulary);
+        words[at + SEQUENCE_TOKEN] = tokenOf(hash, this.#options.shape.vocabulary);
     }
   }
 
   #sequence(tables: Tables, request: number, from: number, count: number): number {
-    const { memory, blockSize } = this.#options;
-    const blockPage = tables.requests[request + REQUEST_BLOCK_PAGE]!;
     const tokenPage = tables.requests[request + REQUEST_TOKEN_PAGE]!;
-    let hash = START;
+    let hash = HASH_START;
     for (let position = 0; position < from + count; position++) {
-      const block = tables.blocks.get(blockPage, Math.floor(position / blockSize));
-      const at = (block * blockSize + (position % blockSize)) * WORDS_PER_TOKEN;
-      if (position >= from) {
-        const token = tables.tokens.get(tokenPage, position);
-        const first = kvFirst(hash, token);
-        memory[at + 1] = kvSecond(hash, token);
-        memory[at] = first;
-      }
-      hash = absorb(hash, memory[at]!, memory[at + 1]!);
+      const token = position >= from ? tables.tokens.get(tokenPage, position) : NONE;
+      hash = this.#position(tables, request, position, token, hash);
     }
     return hash;
+  }
+
+  /** Writes the KV of a token in all ranks and groups (NONE: it is there), and returns the hash that takes it in. */
+  #position(
+    tables: Tables,
+    request: number,
+    position: number,
+    token: number,
+    hash: number,
+  ): number {
+    const { memories, blockSize, shape } = this.#options;
+    let next = hash;
+    for (let rank = 0; rank < shape.ranks; rank++) {
+      const memory = memories[rank]!;
+      for (let group = 0; group < shape.groups; group++) {
+        const page = tables.requests[request + REQUEST_BLOCK_PAGE + group]!;
+        const block = tables.blocks.get(page, Math.floor(position / blockSize));
+        const at = (block * blockSize + (position % blockSize)) * KV_WORDS_PER_TOKEN;
+        if (token !== NONE) {
+          const lane = laneOf(shape, rank, group);
+          memory[at] = kvFirst(hash, token, lane);
+          memory[at + 1] = kvSecond(hash, token, lane);
+        }
+        next = absorb(next, memory[at]!, memory[at + 1]!);
+      }
+    }
+    return next;
   }
 }
