@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { destination, pino } from "pino";
 import { readEnvironment } from "../config/environment.ts";
 import { parseTransferConfig } from "../config/transfer-config.ts";
@@ -6,16 +6,18 @@ import { formatWarning } from "../config/warnings.ts";
 import { loadNative } from "../native/load.ts";
 import { Application } from "../serving/application.ts";
 import { prepareModel } from "../serving/model/prepare-model.ts";
-import { defaultBlockCount } from "./block-count.ts";
+import { defaultBlockCount, givenBlockCount } from "./block-count.ts";
 import { defaultCacheFolder, sizeBytes, wholeNumber } from "./options.ts";
 import { ProgressLine } from "./progress-line.ts";
+
+const KV_BYTES = 512 * 1024 * 1024;
 
 interface ServeFlags {
   readonly model: string;
   readonly host: string;
   readonly port: number;
   readonly kvTransferConfig?: string;
-  readonly kvMemory: number;
+  readonly kvMemory?: number;
   readonly contextTokensMax?: number;
   readonly blockSize: number;
   readonly sequencesMax: number;
@@ -50,9 +52,8 @@ export function addServeCommand(program: Command): void {
     .option("--kv-transfer-config <json>", "vLLM's KV-transfer configuration, as it is")
     .option(
       "--kv-memory <size>",
-      "memory for KV blocks",
+      "memory for KV blocks (default: 512mb, or what one request of full length needs)",
       sizeBytes("--kv-memory"),
-      512 * 1024 * 1024,
     )
     .option(
       "--context-tokens-max <number>",
@@ -88,7 +89,11 @@ export function addServeCommand(program: Command): void {
     .option("--trace <file>", "write a Chrome trace (Perfetto opens it) until the server stops")
     .option("--debug-routes", "add POST /debug/drop_local_cache")
     .option("--cache <folder>", "where downloaded and converted models are kept")
-    .option("--log-level <level>", "trace, debug, info, warn, error or silent", "info")
+    .addOption(
+      new Option("--log-level <level>", "how much is logged on standard error")
+        .choices(["trace", "debug", "info", "warn", "error", "silent"])
+        .default("info"),
+    )
     .action(serve);
 }
 
@@ -115,7 +120,10 @@ async function serve(flags: ServeFlags): Promise<void> {
     model,
     connector,
     hashSeed: environment.hashSeed,
-    blockCount: defaultBlockCount(model, flags.kvMemory),
+    blockCount:
+      flags.kvMemory === undefined
+        ? defaultBlockCount(model, KV_BYTES)
+        : givenBlockCount(model, flags.kvMemory, "--kv-memory"),
     requestSlots: flags.requestSlots,
     sequencesMax: flags.sequencesMax,
     tokensPerStepMax: flags.tokensPerStepMax,

@@ -10,7 +10,7 @@ import type { PreparedModel } from "./model/prepared-model.ts";
 import { loadTokenizer, type ModelTokenizer } from "./model/tokenizer.ts";
 import { OpenAiServer } from "./server.ts";
 import { type ServingRuntimeOptions, startServingRuntime } from "./serving-runtime.ts";
-import { ServingTrace } from "./serving-trace.ts";
+import { checkTraceFile, ServingTrace } from "./serving-trace.ts";
 
 export interface ApplicationOptions extends Omit<ServingRuntimeOptions, "endTokenIds" | "trace"> {
   /** null: no HTTP server, only the front end (benchmarks). */
@@ -61,6 +61,7 @@ export class Application {
   /** Ready to answer when the promise resolves. On failure nothing stays behind. */
   static async start(options: ApplicationOptions): Promise<Application> {
     const { model, native, log } = options;
+    if (options.traceFile !== null) checkTraceFile(options.traceFile);
     const tokenizer = await loadTokenizer(model);
     const runtime = await startServingRuntime({
       ...options,

@@ -1,3 +1,5 @@
+import { closeSync, openSync } from "node:fs";
+import { MooncakeKvError } from "../errors.ts";
 import type { RequestIdOf } from "../trace/chrome-events.ts";
 import {
   type ChromeTraceSummary,
@@ -12,6 +14,22 @@ import type { Log } from "../actors/step.ts";
 
 const DRAIN_PERIOD_MS = 20;
 const WINDOW_RECORDS = 65_536;
+
+/** Throws INVALID_VALUE for a path that cannot be written; else the file exists and is empty. */
+export function checkTraceFile(path: string): void {
+  try {
+    closeSync(openSync(path, "w"));
+  } catch (cause) {
+    throw new MooncakeKvError({
+      code: "INVALID_VALUE",
+      field: "trace",
+      value: path,
+      problem: `this file cannot be written: ${cause instanceof Error ? cause.message : String(cause)}`,
+      remedy: "Give a file in a folder that exists and that this user may write.",
+      cause,
+    });
+  }
+}
 
 /** Drains the trace rings of a runtime and writes them to a Chrome trace file, from the start to `close`. */
 export class ServingTrace {
