@@ -139,11 +139,13 @@ export class Lookups {
 
   /** True when the slot waited for exactly this answer: look at the request again. */
   done(slot: number, attempt: number): boolean {
-    if (this.#outstanding[slot] === 0 || this.#doneAttempt[slot] === attempt) {
+    // After a restart of the lookup actor the count may have been forgotten while the question was asked again.
+    const awaited = attempt === this.#attempt[slot] && this.#state[slot] === ASKED;
+    if ((this.#outstanding[slot] === 0 && !awaited) || this.#doneAttempt[slot] === attempt) {
       this.#counters.staleMessages++;
       return false;
     }
-    this.#outstanding[slot] = this.#outstanding[slot]! - 1;
+    this.#outstanding[slot] = Math.max(0, this.#outstanding[slot]! - 1);
     this.#doneAttempt[slot] = attempt;
     if (
       attempt !== this.#attempt[slot] ||

@@ -1,4 +1,5 @@
 import type { ActorRestarted, Hashed, LoadDone, LookupDone, SaveDone } from "../actors/messages.ts";
+import { ACTOR_LOADER, ACTOR_SAVER } from "../actors/messages.ts";
 import type { ConnectorMetadata, ConnectorOutput } from "./hooks.ts";
 import { OutputAggregator } from "./output-aggregator.ts";
 import { clearConnectorOutput, createConnectorOutput } from "./outputs.ts";
@@ -33,10 +34,18 @@ export class ConnectorSides {
 
   /** True: it was expected. False: late, duplicate or unknown; counted and logged. */
   receive(message: ConnectorMessage): boolean {
+    if (message.kind === "actorRestarted") return this.#actorRestarted(message);
     if (message.kind !== "loadDone" && message.kind !== "saveDone")
       return this.hooks.receive(message);
     const worker = this.workers[message.worker];
     return worker === undefined ? false : worker.receive(message);
+  }
+
+  #actorRestarted(message: ActorRestarted): boolean {
+    if (message.actor === ACTOR_LOADER || message.actor === ACTOR_SAVER) {
+      for (const worker of this.workers) worker.actorRestarted(message.actor);
+    }
+    return this.hooks.receive(message);
   }
 
   startLoads(metadata: ConnectorMetadata): void {

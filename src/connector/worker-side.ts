@@ -9,6 +9,7 @@ import type { LoadDone, SaveDone } from "../actors/messages.ts";
 import {
   JOB_HANDED_OUT,
   JOB_KIND,
+  JOB_KIND_LOAD,
   JOB_KIND_SAVE,
   JOB_LIVE_WORD,
   JOB_RANKS,
@@ -89,6 +90,26 @@ export class WorkerSide {
       this.#overdue[job] = 0;
       this.#handOut(job);
       this.#ports.send(ACTOR_SAVER, { kind: "save", job, worker: this.#worker });
+    }
+  }
+
+  /**
+   * A loader or saver runs anew. Its predecessor may have died between taking a message and marking its job as taken; such
+   * jobs are sent again. The successor drops the repetition of one whose message is still in its mailbox.
+   */
+  actorRestarted(actor: number): void {
+    const kind = actor === ACTOR_LOADER ? JOB_KIND_LOAD : JOB_KIND_SAVE;
+    const { tables } = this.#ports;
+    for (let job = 0; job < this.#started.length; job++) {
+      const at = tables.job(job);
+      if (this.#started[job] !== 1 || tables.jobs[at + JOB_KIND] !== kind) continue;
+      // Pairs with the loader's and the saver's store when they take a job.
+      if (stateOf(Atomics.load(tables.jobs, at + JOB_STATE_WORD)) !== JOB_STATE_NEW) continue;
+      const worker = this.#worker;
+      this.#ports.send(
+        actor,
+        kind === JOB_KIND_LOAD ? { kind: "load", job, worker } : { kind: "save", job, worker },
+      );
     }
   }
 
