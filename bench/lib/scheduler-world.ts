@@ -65,7 +65,9 @@ export class BenchTables {
     const tables = new Tables(buffers);
     this.tables = tables;
     const { requestSlots, jobSlots, stepSequencesMax } = dimensions;
-    this.mailboxes = mailboxCapacities(requestSlots, jobSlots, stepSequencesMax).map(createMailbox);
+    this.mailboxes = mailboxCapacities(requestSlots, jobSlots, stepSequencesMax, 1).map(
+      createMailbox,
+    );
     this.outboxes = new Outboxes(this.mailboxes, wake);
     this.slots = new RequestSlots(tables);
     this.#hasherId = native.hasherRegister({
