@@ -4,7 +4,7 @@ import { attachNativeChannel } from "../../store/native-channel.ts";
 import { CounterBlock } from "../../trace/counters.ts";
 import { NONE } from "../../blocks/layout.ts";
 import type { ActorThreadData } from "../plan.ts";
-import type { LifeCycle } from "../supervision/supervisor.ts";
+import type { FailOrder, LifeCycle } from "../supervision/supervisor.ts";
 import { createActor } from "./create-actor.ts";
 import { openThreadContext } from "./thread-context.ts";
 import { openThreadEnds } from "./thread-ends.ts";
@@ -47,6 +47,11 @@ function main(data: ActorThreadData & { readonly epoch: number }): void {
       notify({ lifeCycle: "stopped", inFlight: engine?.inFlight() ?? 0 });
     },
   });
+  parentPort?.on("message", ({ order }: FailOrder) => {
+    if (order === "fail") host.failNextStep();
+  });
+  // Orders do not keep a thread alive that has stopped.
+  parentPort?.unref();
   native.wakeOpen(wakeId, host.wake, true);
   context.trace.record("actorStarted", NONE, NONE, actor, epoch);
   notify({ lifeCycle: "ready" });

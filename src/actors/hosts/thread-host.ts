@@ -33,6 +33,7 @@ export class ThreadHost implements Inbox {
   #timer: NodeJS.Timeout | undefined;
   #running = false;
   #stopping = false;
+  #failing = false;
   #stopped = false;
   #deathsSeen = 0;
   #stuckSinceMs = Infinity;
@@ -44,6 +45,7 @@ export class ThreadHost implements Inbox {
   next(): Message | null {
     const message = this.#options.mailbox.pop();
     if (message?.kind === "stop") this.#stopping = true;
+    if (message !== null && this.#failing) throw new Error("the actor was told to fail");
     return message;
   }
 
@@ -57,6 +59,11 @@ export class ThreadHost implements Inbox {
       this.#running = false;
     }
   };
+
+  /** Test seam: the next step that takes a message loses it and throws, as a broken invariant would. */
+  failNextStep(): void {
+    this.#failing = true;
+  }
 
   #turn(): void {
     const { actor, tables, context, mailbox, outboxes, tick, deaths } = this.#options;

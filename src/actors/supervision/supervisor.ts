@@ -11,6 +11,11 @@ export type LifeCycle =
   | { readonly lifeCycle: "stopped"; readonly inFlight: number }
   | { readonly lifeCycle: "failed"; readonly message: string };
 
+/** From the supervisor to an actor's thread: throw in the middle of the next step that takes a message. */
+export interface FailOrder {
+  readonly order: "fail";
+}
+
 /** A step of the largest model that runs here takes seconds; after that the thread is ended all the same. */
 const EXIT_REQUEST_TIMEOUT_MS = 30_000;
 
@@ -51,6 +56,7 @@ interface Supervised {
   readonly policy: RestartPolicy;
   worker: Worker | undefined;
   epoch: number;
+  ready: boolean;
   exited: Promise<void>;
 }
 
@@ -74,15 +80,16 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
       policy: new RestartPolicy(),
       worker: undefined,
       epoch: 0,
+      ready: false,
       exited: Promise.resolve(),
     };
     this.#actors.set(thread.actor, supervised);
     await this.#spawn(supervised);
   }
 
-  /** The actor's thread is alive (it may still be starting). */
+  /** The actor's thread is alive and has said that it is ready; a successor that still starts is not. */
   running(actor: number): boolean {
-    return this.#actors.get(actor)?.worker !== undefined;
+    return this.#actors.get(actor)?.ready === true;
   }
 
   epoch(actor: number): number {
@@ -93,6 +100,14 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
   async kill(actor: number): Promise<void> {
     const supervised = this.#actors.get(actor);
     if (supervised !== undefined) await this.#end(supervised);
+  }
+
+  /**
+   * Test seam: the actor throws in the middle of its next step that takes a message; that message is lost. The model's thread,
+   * which has no steps, takes no such order.
+   */
+  fail(actor: number): void {
+    this.#actors.get(actor)?.worker?.postMessage({ order: "fail" } satisfies FailOrder);
   }
 
   /** No restarts from here on. Call before sending `stop` messages. */
@@ -151,6 +166,7 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
         if (message.lifeCycle === "failed") cause = new Error(message.message);
         if (message.lifeCycle !== "ready") return;
         clearTimeout(timer);
+        supervised.ready = true;
         resolve();
       });
       worker.on("error", (error: Error) => {
@@ -160,6 +176,7 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
         worker.on("exit", (code) => {
           clearTimeout(timer);
           supervised.worker = undefined;
+          supervised.ready = false;
           exited();
           const error = cause ?? new Error(`the thread ended with code ${code}`);
           reject(error);
