@@ -11,13 +11,13 @@ import { median, Report } from "./lib/report.ts";
 import { ask, modelOf, Prompts, saved, startServing } from "./lib/serving.ts";
 import type { Application } from "../src/serving/application.ts";
 
-const REQUESTS = 24;
-const CONCURRENT = 12;
+const REQUESTS = 16;
+const CONCURRENT = 8;
 const PROMPT_TOKENS = 512;
 const ANSWER_TOKENS = 32;
 const TOKENS = REQUESTS * (PROMPT_TOKENS + ANSWER_TOKENS);
-const PAIRS = 21;
-const WARM_UP_PAIRS = 2;
+const PAIRS = 40;
+const WARM_UP_PAIRS = 4;
 
 const model = await modelOf("tiny", 1024);
 const report = new Report("zero-reuse");
@@ -59,7 +59,7 @@ async function measure(): Promise<void> {
   report.ratio("zero-reuse-on-over-off", median(ratios), "least", 0.97);
 }
 
-/** Requests with prompts that nobody has seen, a dozen at a time; prompt and answer tokens per second. */
+/** Requests with prompts that nobody has seen, eight at a time; prompt and answer tokens per second. */
 async function run(application: Application): Promise<number> {
   const { native } = application.runtime;
   const waiting = Array.from({ length: REQUESTS }, () =>

@@ -62,7 +62,7 @@ export function measureBatches(native: NativeBinding, report: Report): void {
   const building: number[] = [];
   const taking: number[] = [];
   let announced = true;
-  const message = { kind: "load", job: JOB, worker: 0 } as const;
+  const message = { kind: "load", job: JOB, ticket: 0, worker: 0 } as const;
   const inbox = { next: () => (announced ? ((announced = false), message) : null) };
   for (let round = 0; round < WARM_UP_ROUNDS + ROUNDS; round++) {
     announced = true;

@@ -56,10 +56,11 @@ export function runModel(mailbox: Mailbox, tables: Tables, send: Send): void {
 export function runSaver(mailbox: Mailbox, tables: Tables, send: Send): void {
   for (let message = mailbox.pop(); message !== null; message = mailbox.pop()) {
     if (message.kind !== "save") continue;
-    const { job, worker } = message;
+    const { job, ticket, worker } = message;
     send(ACTOR_SCHEDULER, {
       kind: "saveDone",
       job,
+      ticket,
       worker,
       outcome: OUTCOME_HIT,
       writtenBlocks: tables.jobs[tables.job(job) + JOB_CHUNKS]!,
