@@ -128,7 +128,9 @@ test("a missing or broken addon says what to run", () => {
     code: "NATIVE_MISSING",
     field: "mooncake-kv.node",
   });
-  expect(addonPaths("/package")[0]).toBe(`/package/prebuilds/linux-${process.arch}/mooncake-kv.node`);
+  expect(addonPaths("/package")[0]).toBe(
+    `/package/prebuilds/linux-${process.arch}/mooncake-kv.node`,
+  );
 });
 
 test("clocks count nanoseconds and go on", () => {
