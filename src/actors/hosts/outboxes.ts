@@ -38,7 +38,8 @@ export class Outboxes {
   flush(): void {
     if (!this.#anyTouched) return;
     this.#anyTouched = false;
-    for (let actor = 0; actor < ACTOR_COUNT; actor++) {
+    // Highest number first: the model is woken before loader and saver, whose work may wait for it to start.
+    for (let actor = ACTOR_COUNT - 1; actor >= 0; actor--) {
       if (this.#touched[actor] === 0) continue;
       this.#touched[actor] = 0;
       if (this.#mailboxes[actor]!.claimWake()) this.#wake(actor);
