@@ -106,6 +106,8 @@ export interface DiscardLookup {
 export interface Load {
   readonly kind: "load";
   readonly job: number;
+  /** Which use of the record is meant (JOB_TICKET); of another one the message is late, and dropped. */
+  readonly ticket: number;
   /** Index of the worker side (rank) in this process: chooses the key space. */
   readonly worker: number;
 }
@@ -113,6 +115,7 @@ export interface Load {
 export interface LoadDone {
   readonly kind: "loadDone";
   readonly job: number;
+  readonly ticket: number;
   readonly worker: number;
   /** OUTCOME_HIT when every block arrived, otherwise why not. */
   readonly outcome: number;
@@ -127,18 +130,21 @@ export interface LoadDone {
 export interface CancelLoad {
   readonly kind: "cancelLoad";
   readonly job: number;
+  readonly ticket: number;
 }
 
 /** Worker side -> saver. The blocks' bytes are final: the step that computed them is over. */
 export interface Save {
   readonly kind: "save";
   readonly job: number;
+  readonly ticket: number;
   readonly worker: number;
 }
 /** Saver -> worker side. Always comes; the engine reads none of the blocks any more. */
 export interface SaveDone {
   readonly kind: "saveDone";
   readonly job: number;
+  readonly ticket: number;
   readonly worker: number;
   /** OUTCOME_HIT when every block is in the pool now (written or there before). */
   readonly outcome: number;

@@ -77,14 +77,14 @@ export function mailboxCapacities(
   const lifeCycle = 64; // restarts, stop, tickets
   const capacities: number[] = Array.from({ length: ACTOR_COUNT }, () => lifeCycle);
   const [scheduler, lookup, loader, saver, model, frontEnd] = [0, 1, 2, 3, 4, 5];
-  // Per slot: addRequest, abortRequest, hashed, and lookupDone of one live and two discarded attempts. Per job and rank: one
-  // report. Two answers of the model.
-  capacities[scheduler] = lifeCycle + 6 * requestSlots + ranks * jobSlots + 2;
+  // Per slot: addRequest, abortRequest, hashed, and lookupDone of one live and two discarded attempts. Per job and rank: a
+  // report, and its repetition by a restarted actor. Two answers of the model.
+  capacities[scheduler] = lifeCycle + 6 * requestSlots + 2 * ranks * jobSlots + 2;
   // Per slot: hashRequest, lookup and discardLookup of up to three attempts.
   capacities[lookup] = lifeCycle + 7 * requestSlots;
-  // Per job: load of each rank and cancelLoad; save of each rank.
-  capacities[loader] = lifeCycle + (ranks + 1) * jobSlots;
-  capacities[saver] = lifeCycle + ranks * jobSlots;
+  // Per job: cancelLoad, and of each rank load or save, once more after a restart.
+  capacities[loader] = lifeCycle + (2 * ranks + 1) * jobSlots;
+  capacities[saver] = lifeCycle + 2 * ranks * jobSlots;
   capacities[model] = lifeCycle + 2;
   // Per slot: requestFinished and slotReleased; tokens of 64 steps that the front end has not read yet.
   capacities[frontEnd] = lifeCycle + 2 * requestSlots + 64 * Math.max(1, stepSequencesMax);

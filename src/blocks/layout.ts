@@ -149,11 +149,10 @@ export const JOB_RANKS = 11;
  * for a save the rest of the request's blocks (those behind, then those before). A restarted scheduler pins them again.
  */
 export const JOB_ROW_BLOCKS = 12;
-/**
- * Bits: one for each rank whose worker side has handed the job to its actor. A restarted scheduler cancels the others: the step
- * that was to compute the blocks of a save may never have run.
- */
+/** Bits: one for each rank that was handed the job. A restarted scheduler cancels others: a save's step may never have run. */
 export const JOB_HANDED_OUT = 13;
+/** Counts the uses of the record; messages about a job carry it, so that a late copy never counts for the record's next job. */
+export const JOB_TICKET = 14;
 
 /** Line 1 — first page of the job's block row of each group. */
 export const JOB_BLOCK_PAGE = 16;
@@ -163,6 +162,8 @@ export const JOB_STATE_WORD = 32;
 export const JOB_STATE_NEW = 0;
 export const JOB_STATE_TAKEN = 1;
 export const JOB_STATE_DONE = 2;
+/** Bits: one for each rank that loader or saver has reported. A restarted scheduler does not wait for these again. */
+export const JOB_ANSWERED_WORD = 33;
 
 export function epochState(epoch: number, state: number): number {
   return ((epoch & 0xffffff) << 8) | state;

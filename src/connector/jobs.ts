@@ -1,5 +1,6 @@
 import {
   BLOCKS_PER_PAGE,
+  JOB_ANSWERED_WORD,
   JOB_BLOCK_PAGE,
   JOB_CHUNK_FIRST,
   JOB_CHUNKS,
@@ -17,6 +18,7 @@ import {
   JOB_SLOT,
   JOB_STATE_WORD,
   JOB_STORE_ID,
+  JOB_TICKET,
   JOB_TOKENS,
   NONE,
   REQUEST_BLOCKS,
@@ -221,7 +223,9 @@ export class Jobs {
     this.#write(job, JOB_RANKS, 2 ** ranks - 1);
     this.#write(job, JOB_ROW_BLOCKS, entries);
     this.#write(job, JOB_HANDED_OUT, 0);
+    this.#write(job, JOB_TICKET, (this.word(job, JOB_TICKET) + 1) | 0);
     // The record belongs to nobody else before it is announced; this clears the former user's state.
+    Atomics.store(tables.jobs, tables.job(job) + JOB_ANSWERED_WORD, 0);
     Atomics.store(tables.jobs, tables.job(job) + JOB_STATE_WORD, 0);
     this.#live[job] = 1;
     this.#orphan[job] = 0;

@@ -1,5 +1,5 @@
 import { ACTOR_LOADER, OUTCOME_TIMEOUT } from "../actors/messages.ts";
-import { JOB_CHUNK_FIRST, JOB_GENERATION, NONE } from "../blocks/layout.ts";
+import { JOB_CHUNK_FIRST, JOB_GENERATION, JOB_TICKET, NONE } from "../blocks/layout.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { ConnectorMetadata } from "./hooks.ts";
 import type { Jobs } from "./jobs.ts";
@@ -84,7 +84,7 @@ export class Loads {
     this.#deadlines.delete(job);
     this.#jobs.abandon(job);
     // One cancel for each job: the loader's mailbox is sized by it.
-    if (this.#overdue[job] === 0) this.#ports.send(ACTOR_LOADER, { kind: "cancelLoad", job });
+    if (this.#overdue[job] === 0) this.#cancel(job);
   }
 
   /** A load's deadline has passed: cancelled first; without an acknowledgement for as long again, left to itself. */
@@ -96,7 +96,7 @@ export class Loads {
       this.#overdue[job] = 1;
       this.#counters.loadTimeouts++;
       this.#deadlines.set(job, this.#ports.nowMs() + this.#ports.settings.loadTimeoutMs);
-      this.#ports.send(ACTOR_LOADER, { kind: "cancelLoad", job });
+      this.#cancel(job);
       return false;
     }
     this.#ports.log.warn({ job, slot }, "the engine does not acknowledge a cancelled load");
@@ -125,6 +125,11 @@ export class Loads {
   /** Why the load ended: an answer to a cancelled overdue load is a timeout. */
   outcome(job: number, reported: number): number {
     return this.#overdue[job] === 1 ? OUTCOME_TIMEOUT : reported;
+  }
+
+  #cancel(job: number): void {
+    const ticket = this.#jobs.word(job, JOB_TICKET);
+    this.#ports.send(ACTOR_LOADER, { kind: "cancelLoad", job, ticket });
   }
 
   #failed(slot: number): void {

@@ -7,15 +7,16 @@ import {
 } from "../actors/messages.ts";
 import type { LoadDone, SaveDone } from "../actors/messages.ts";
 import {
+  JOB_ANSWERED_WORD,
   JOB_HANDED_OUT,
   JOB_KIND,
   JOB_KIND_LOAD,
   JOB_KIND_SAVE,
   JOB_LIVE_WORD,
   JOB_RANKS,
-  JOB_STATE_DONE,
   JOB_STATE_NEW,
   JOB_STATE_WORD,
+  JOB_TICKET,
   NONE,
   stateOf,
 } from "../blocks/layout.ts";
@@ -78,7 +79,7 @@ export class WorkerSide {
       this.#loads++;
       this.#loadDeadlines.set(job, deadline);
       this.#handOut(job);
-      this.#ports.send(ACTOR_LOADER, { kind: "load", job, worker: this.#worker });
+      this.#sendJob("load", job);
     }
   }
 
@@ -89,7 +90,7 @@ export class WorkerSide {
       this.#started[job] = 1;
       this.#overdue[job] = 0;
       this.#handOut(job);
-      this.#ports.send(ACTOR_SAVER, { kind: "save", job, worker: this.#worker });
+      this.#sendJob("save", job);
     }
   }
 
@@ -105,18 +106,15 @@ export class WorkerSide {
       if (this.#started[job] !== 1 || tables.jobs[at + JOB_KIND] !== kind) continue;
       // Pairs with the loader's and the saver's store when they take a job.
       if (stateOf(Atomics.load(tables.jobs, at + JOB_STATE_WORD)) !== JOB_STATE_NEW) continue;
-      const worker = this.#worker;
-      this.#ports.send(
-        actor,
-        kind === JOB_KIND_LOAD ? { kind: "load", job, worker } : { kind: "save", job, worker },
-      );
+      this.#sendJob(kind === JOB_KIND_LOAD ? "load" : "save", job);
     }
   }
 
   /** False (counted, logged) for a report that is late, a duplicate, or of another worker side. */
   receive(message: LoadDone | SaveDone): boolean {
     const { job } = message;
-    if (message.worker !== this.#worker || this.#started[job] !== 1) {
+    const awaited = this.#started[job] === 1 && message.ticket === this.#ticket(job);
+    if (message.worker !== this.#worker || !awaited) {
       this.staleMessages++;
       const kind = MESSAGE_KINDS.indexOf(message.kind);
       this.#ports.trace.record("staleMessage", NONE, NONE, kind, 0);
@@ -162,7 +160,7 @@ export class WorkerSide {
       const job = this.#loadDeadlines.takeDue(now);
       if (job === NONE) return;
       this.#overdue[job] = 1;
-      this.#ports.send(ACTOR_LOADER, { kind: "cancelLoad", job });
+      this.#ports.send(ACTOR_LOADER, { kind: "cancelLoad", job, ticket: this.#ticket(job) });
     }
   }
 
@@ -184,13 +182,23 @@ export class WorkerSide {
       const save = tables.jobs[at + JOB_KIND] === JOB_KIND_SAVE;
       if (!save) this.#loads++;
       const handedOut = (tables.jobs[at + JOB_HANDED_OUT]! & (1 << this.#worker)) !== 0;
-      if (state === JOB_STATE_DONE || !handedOut) this.#adopted.push(job);
+      // Its report may have died with us, while those of other ranks are still to come.
+      const answered = Atomics.load(tables.jobs, at + JOB_ANSWERED_WORD) & (1 << this.#worker);
+      if (answered !== 0 || !handedOut) this.#adopted.push(job);
       if (state !== JOB_STATE_NEW || !handedOut) continue;
-      if (save) this.#ports.send(ACTOR_SAVER, { kind: "save", job, worker: this.#worker });
-      else this.#ports.send(ACTOR_LOADER, { kind: "load", job, worker: this.#worker });
+      this.#sendJob(save ? "save" : "load", job);
     }
   }
 
+  #sendJob(kind: "load" | "save", job: number): void {
+    const message = { job, ticket: this.#ticket(job), worker: this.#worker };
+    if (kind === "load") this.#ports.send(ACTOR_LOADER, { kind, ...message });
+    else this.#ports.send(ACTOR_SAVER, { kind, ...message });
+  }
+  #ticket(job: number): number {
+    const { tables } = this.#ports;
+    return tables.jobs[tables.job(job) + JOB_TICKET]!;
+  }
   #handOut(job: number): void {
     const { tables } = this.#ports;
     const at = tables.job(job) + JOB_HANDED_OUT;

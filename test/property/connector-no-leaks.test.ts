@@ -6,6 +6,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { NONE, REQUEST_GENERATION } from "../../src/blocks/layout.ts";
+import { ticketOf } from "../unit/connector-steps.ts";
 import { OUTCOME_CANCELLED, OUTCOME_ENGINE_ERROR, OUTCOME_HIT } from "../../src/actors/messages.ts";
 import { ConnectorBench } from "../unit/connector-bench.ts";
 
@@ -120,6 +121,7 @@ class Walk {
         this.bench.sides.receive({
           kind: "loadDone",
           job,
+          ticket: ticketOf(this.bench, job),
           worker: 0,
           outcome,
           badChunk: good ? NONE : 0,
@@ -132,6 +134,7 @@ class Walk {
         this.bench.sides.receive({
           kind: "saveDone",
           job,
+          ticket: ticketOf(this.bench, job),
           worker: 0,
           outcome,
           ...places,

@@ -131,8 +131,8 @@ class Loop {
   load(outcome: number, badChunk = NONE): number {
     const loads = this.take(ACTOR_LOADER, "load");
     const counts = { memoryBlocks: 0, diskBlocks: 0, kibibytes: 0, microseconds: 0 };
-    for (const { job, worker } of loads)
-      this.answer({ kind: "loadDone", job, worker, outcome, badChunk, ...counts });
+    for (const { job, ticket, worker } of loads)
+      this.answer({ kind: "loadDone", job, ticket, worker, outcome, badChunk, ...counts });
     return loads.length;
   }
   save(outcome = OUTCOME_HIT): number {
@@ -144,8 +144,8 @@ class Loop {
       kibibytes: 0,
       microseconds: 0,
     };
-    for (const { job, worker } of saves)
-      this.answer({ kind: "saveDone", job, worker, outcome, ...counts });
+    for (const { job, ticket, worker } of saves)
+      this.answer({ kind: "saveDone", job, ticket, worker, outcome, ...counts });
     return saves.length;
   }
   pins(): number[] {

@@ -79,7 +79,7 @@ describe("loads", () => {
     const slot = bench.addRequest(100);
     const job = startLoad(bench, slot, 64);
     bench.hooks.requestFinished(slot);
-    expect(bench.take("cancelLoad")).toEqual([{ kind: "cancelLoad", job }]);
+    expect(bench.take("cancelLoad")).toEqual([{ kind: "cancelLoad", job, ticket: 1 }]);
     expect(bench.pinnedBlocks()).toEqual([10, 11, 12, 13]);
     expect([bench.hooks.quarantinedBlocks(), bench.hooks.inFlight(slot)]).toEqual([4, 1]);
     loadDone(bench, job, OUTCOME_CANCELLED, 0);

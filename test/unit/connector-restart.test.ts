@@ -5,6 +5,7 @@
 import { expect, test } from "vitest";
 import {
   epochState,
+  JOB_ANSWERED_WORD,
   JOB_STATE_DONE,
   JOB_STATE_TAKEN,
   JOB_STATE_WORD,
@@ -28,6 +29,7 @@ test("live jobs are adopted with their pins; taken ones are waited for, untaken 
     Atomics.store(dead.tables.jobs, dead.tables.job(job) + JOB_STATE_WORD, epochState(1, value));
   };
   state(save, JOB_STATE_TAKEN);
+  Atomics.store(dead.tables.jobs, dead.tables.job(done) + JOB_ANSWERED_WORD, 1);
   state(done, JOB_STATE_DONE);
   const attempt = dead.attempt(loading);
 

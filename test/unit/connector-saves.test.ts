@@ -190,7 +190,7 @@ describe("reports that nobody waits for", () => {
     worker.expire();
     worker.expire();
     expect(bench.sent.filter(({ message }) => message.kind === "cancelLoad")).toEqual([
-      { actor: ACTOR_LOADER, message: { kind: "cancelLoad", job } },
+      { actor: ACTOR_LOADER, message: { kind: "cancelLoad", job, ticket: 1 } },
     ]);
     expect(bench.sides.collect().doneLoadCount).toBe(0);
     loadDone(bench, job, OUTCOME_CANCELLED, 0);

@@ -1,6 +1,6 @@
 /** Short forms of a step's calls for the connector's tests: the test plays scheduler, loader and saver. */
 import { expect } from "vitest";
-import { NONE } from "../../src/blocks/layout.ts";
+import { JOB_TICKET, NONE } from "../../src/blocks/layout.ts";
 import { OUTCOME_HIT } from "../../src/actors/messages.ts";
 import { IN_FLIGHT } from "../../src/connector/hooks.ts";
 import type { ConnectorOutput } from "../../src/connector/hooks.ts";
@@ -30,6 +30,11 @@ export function startSave(bench: ConnectorBench, slot: number, tokens: number, f
   return metadata.saveCount === 0 ? NONE : metadata.saves[0]!;
 }
 
+/** Which use of the job's record is going on: reports carry it. */
+export function ticketOf(bench: ConnectorBench, job: number): number {
+  return bench.tables.jobs[bench.tables.job(job) + JOB_TICKET] ?? NONE;
+}
+
 export function loadDone(
   bench: ConnectorBench,
   job: number,
@@ -38,7 +43,16 @@ export function loadDone(
   worker = 0,
 ): boolean {
   const counts = { memoryBlocks: 0, diskBlocks: 0, kibibytes: 0, microseconds: 0 };
-  return bench.sides.receive({ kind: "loadDone", job, worker, outcome, badChunk, ...counts });
+  const ticket = ticketOf(bench, job);
+  return bench.sides.receive({
+    kind: "loadDone",
+    job,
+    ticket,
+    worker,
+    outcome,
+    badChunk,
+    ...counts,
+  });
 }
 export function saveDone(
   bench: ConnectorBench,
@@ -53,7 +67,8 @@ export function saveDone(
     kibibytes: 0,
     microseconds: 0,
   };
-  return bench.sides.receive({ kind: "saveDone", job, worker, outcome, ...counts });
+  const ticket = ticketOf(bench, job);
+  return bench.sides.receive({ kind: "saveDone", job, ticket, worker, outcome, ...counts });
 }
 export function apply(bench: ConnectorBench): ConnectorOutput {
   const output = bench.sides.collect();

@@ -34,7 +34,7 @@ describe("loads that succeed", () => {
     const blocks = range(0, 150).map((index) => 200 - index);
     const hashPage = world.writeJob({ job: 3, kind: LOAD, first: 5, blocks: [blocks] });
     world.fillPool(hashPage, range(0, 155));
-    world.inbox.push({ kind: "load", job: 3, worker: 0 });
+    world.inbox.push({ kind: "load", job: 3, ticket: 0, worker: 0 });
     world.run(loader, world.context());
     blocks.forEach((block, index) => {
       expect([...world.block(0, block)]).toEqual(Array(BLOCK_BYTES).fill((105 + index) & 255));
@@ -64,7 +64,7 @@ describe("loads that succeed", () => {
     const hashPage = world.writeJob({ job: 0, kind: LOAD, first: 2, blocks });
     for (const rank of range(0, 4))
       for (const group of [0, 1]) world.fillPool(hashPage, range(0, 13), rank, group);
-    range(0, 4).forEach((worker) => world.inbox.push({ kind: "load", job: 0, worker }));
+    range(0, 4).forEach((worker) => world.inbox.push({ kind: "load", job: 0, ticket: 0, worker }));
     world.run(loader, world.context());
     for (const group of [0, 1])
       blocks[group]!.forEach((block, index) =>
@@ -79,7 +79,7 @@ describe("loads that succeed", () => {
   test("a load without blocks is reported at once", () => {
     const { world, loader, reports } = start();
     world.writeJob({ job: 1, kind: LOAD, blocks: [[]] });
-    world.inbox.push({ kind: "load", job: 1, worker: 0 });
+    world.inbox.push({ kind: "load", job: 1, ticket: 0, worker: 0 });
     world.step(loader, world.context());
     expect(reports()).toMatchObject([{ outcome: messages.OUTCOME_HIT, badChunk: layout.NONE }]);
   });
@@ -90,7 +90,10 @@ describe("loads that succeed", () => {
     const short = world.writeJob({ job: 1, kind: LOAD, blocks: [range(120, 124)] });
     world.fillPool(long, range(0, 100));
     world.fillPool(short, range(0, 4));
-    world.inbox.push({ kind: "load", job: 0, worker: 0 }, { kind: "load", job: 1, worker: 0 });
+    world.inbox.push(
+      { kind: "load", job: 0, ticket: 0, worker: 0 },
+      { kind: "load", job: 1, ticket: 0, worker: 0 },
+    );
     world.run(loader, world.context());
     expect(reports().map(({ job }) => job)).toEqual([1, 0]);
     expect(loader.jobCounters.channelFull).toBeGreaterThan(0);
@@ -104,7 +107,7 @@ describe("loads that fail", () => {
     const hashPage = world.writeJob({ job: 0, kind: LOAD, first: 1, blocks: [range(1, 61)] });
     world.fillPool(hashPage, range(0, 61));
     world.pool.remove(world.key(0, 0, hashPage, 13));
-    world.inbox.push({ kind: "load", job: 0, worker: 0 });
+    world.inbox.push({ kind: "load", job: 0, ticket: 0, worker: 0 });
     world.run(loader, world.context());
     expect(reports()).toMatchObject([
       { outcome: messages.OUTCOME_MISS, badChunk: 13, memoryBlocks: 15 },
@@ -120,7 +123,7 @@ describe("loads that fail", () => {
     const hashPage = world.writeJob({ job: 0, kind: LOAD, blocks: [range(0, 10)] });
     world.fillPool(hashPage, range(0, 10), 3);
     world.pool.remove(world.key(3, 0, hashPage, 5));
-    world.inbox.push({ kind: "load", job: 0, worker: 3 });
+    world.inbox.push({ kind: "load", job: 0, ticket: 0, worker: 3 });
     world.run(loader, world.context());
     // Sent: 3 4, 5 6 (5 is missing), then the rotated start 0 1, 2.
     expect(loader.counters.keys).toBe(7);
@@ -133,7 +136,7 @@ describe("loads that fail", () => {
     const hashPage = world.writeJob({ job: 0, kind: LOAD, blocks: [range(0, 32)] });
     world.fillPool(hashPage, range(0, 32));
     world.pool.remove(world.key(0, 0, hashPage, 0));
-    world.inbox.push({ kind: "load", job: 0, worker: 0 });
+    world.inbox.push({ kind: "load", job: 0, ticket: 0, worker: 0 });
     const context = world.context();
     for (let turns = 0; reports().length === 0 && turns < 1000; turns++) {
       world.step(loader, context);
@@ -152,7 +155,7 @@ describe("loads that fail", () => {
     const hashPage = world.writeJob({ job: 0, kind: LOAD, first: 3, blocks: [range(0, 5)] });
     world.fillPool(hashPage, range(0, 8));
     world.faults = { batchStatus: () => status };
-    world.inbox.push({ kind: "load", job: 0, worker: 0 });
+    world.inbox.push({ kind: "load", job: 0, ticket: 0, worker: 0 });
     world.run(loader, world.context());
     expect(reports()).toMatchObject([{ outcome, badChunk: 3, memoryBlocks: 0, kibibytes: 0 }]);
     expect(loader.counters.failedKeys).toBe(5);
@@ -168,7 +171,7 @@ describe("loads that fail", () => {
       const hashPage = world.writeJob({ job: 0, kind: LOAD, blocks: [[1]] });
       world.fillPool(hashPage, [0]);
       world.faults = { keyResult: () => code };
-      world.inbox.push({ kind: "load", job: 0, worker: 0 });
+      world.inbox.push({ kind: "load", job: 0, ticket: 0, worker: 0 });
       world.run(loader, world.context());
       expect(reports()).toMatchObject([{ outcome, badChunk: 0 }]);
     }
@@ -181,9 +184,9 @@ describe("loads that are given up", () => {
     const hashPage = world.writeJob({ job: 0, kind: LOAD, blocks: [range(0, 40)] });
     world.fillPool(hashPage, range(0, 40));
     const context = world.context();
-    world.inbox.push({ kind: "load", job: 0, worker: 0 });
+    world.inbox.push({ kind: "load", job: 0, ticket: 0, worker: 0 });
     world.step(loader, context);
-    world.inbox.push({ kind: "cancelLoad", job: 0 });
+    world.inbox.push({ kind: "cancelLoad", job: 0, ticket: 0 });
     world.step(loader, context);
     expect(reports()).toEqual([]);
     world.run(loader, context);
@@ -198,9 +201,9 @@ describe("loads that are given up", () => {
     const hashPage = world.writeJob({ job: 0, kind: LOAD, blocks: [range(0, 4)] });
     world.fillPool(hashPage, range(0, 4));
     const context = world.context();
-    world.inbox.push({ kind: "load", job: 0, worker: 0 });
+    world.inbox.push({ kind: "load", job: 0, ticket: 0, worker: 0 });
     world.step(loader, context);
-    world.inbox.push({ kind: "cancelLoad", job: 0 });
+    world.inbox.push({ kind: "cancelLoad", job: 0, ticket: 0 });
     world.run(loader, context);
     expect(reports()).toMatchObject([{ outcome: messages.OUTCOME_HIT, badChunk: layout.NONE }]);
   });
@@ -217,7 +220,7 @@ describe("loads that are given up", () => {
       deadlineMs: 120,
     });
     world.fillPool(hashPage, range(0, 40));
-    world.inbox.push({ kind: "load", job: 0, worker: 0 });
+    world.inbox.push({ kind: "load", job: 0, ticket: 0, worker: 0 });
     world.run(loader, world.context());
     const [report] = reports();
     expect(report).toMatchObject({ outcome: messages.OUTCOME_TIMEOUT });
@@ -235,7 +238,10 @@ describe("loads that are given up", () => {
     const slow = world.writeJob({ job: 0, kind: LOAD, blocks: [range(0, 8)] });
     world.writeJob({ job: 1, kind: LOAD, first: 2, blocks: [[9]], deadlineMs: 10 });
     world.fillPool(slow, range(0, 8));
-    world.inbox.push({ kind: "load", job: 0, worker: 0 }, { kind: "load", job: 1, worker: 0 });
+    world.inbox.push(
+      { kind: "load", job: 0, ticket: 0, worker: 0 },
+      { kind: "load", job: 1, ticket: 0, worker: 0 },
+    );
     world.run(loader, world.context(), 20);
     expect(reports()).toMatchObject([
       { job: 1, outcome: messages.OUTCOME_TIMEOUT, badChunk: 2, memoryBlocks: 0 },
@@ -245,7 +251,7 @@ describe("loads that are given up", () => {
   test("a cancel for a load whose message was lost is answered", () => {
     const { world, loader, reports } = start();
     world.writeJob({ job: 2, kind: LOAD, first: 4, blocks: [[1, 2]] });
-    world.inbox.push({ kind: "cancelLoad", job: 2 });
+    world.inbox.push({ kind: "cancelLoad", job: 2, ticket: 0 });
     world.step(loader, world.context());
     expect(reports()).toMatchObject([{ job: 2, outcome: messages.OUTCOME_CANCELLED, badChunk: 4 }]);
   });
@@ -257,14 +263,14 @@ test("unknown jobs, workers, kinds and repeated messages are counted and dropped
   world.writeJob({ job: 1, kind: layout.JOB_KIND_SAVE, blocks: [[1]] });
   world.fillPool(hashPage, [0]);
   world.inbox.push(
-    { kind: "load", job: 0, worker: 0 },
-    { kind: "load", job: 0, worker: 0 },
-    { kind: "load", job: 0, worker: 7 },
-    { kind: "load", job: 1, worker: 0 },
-    { kind: "load", job: 9, worker: 0 },
-    { kind: "load", job: -1, worker: 0 },
-    { kind: "cancelLoad", job: 9 },
-    { kind: "save", job: 0, worker: 0 },
+    { kind: "load", job: 0, ticket: 0, worker: 0 },
+    { kind: "load", job: 0, ticket: 0, worker: 0 },
+    { kind: "load", job: 0, ticket: 0, worker: 7 },
+    { kind: "load", job: 1, ticket: 0, worker: 0 },
+    { kind: "load", job: 9, ticket: 0, worker: 0 },
+    { kind: "load", job: -1, ticket: 0, worker: 0 },
+    { kind: "cancelLoad", job: 9, ticket: 0 },
+    { kind: "save", job: 0, ticket: 0, worker: 0 },
   );
   world.run(loader, world.context());
   expect(loader.jobCounters.staleMessages).toBe(7);
@@ -281,9 +287,9 @@ test("after stop no new work is taken, what runs is finished or given up at the 
   world.fillPool(hashPage, range(0, 30));
   const context = world.context();
   world.inbox.push(
-    { kind: "load", job: 0, worker: 0 },
+    { kind: "load", job: 0, ticket: 0, worker: 0 },
     { kind: "stop", deadlineMs: 50 },
-    { kind: "load", job: 1, worker: 0 },
+    { kind: "load", job: 1, ticket: 0, worker: 0 },
   );
   world.step(loader, context);
   expect(reports()).toMatchObject([{ job: 1, outcome: messages.OUTCOME_CANCELLED }]);

@@ -282,7 +282,7 @@ describe("failures and discards", () => {
       { kind: "lookup", slot, generation: generation - 1, attempt: 1, tokens: 16 },
       { kind: "lookup", slot: 99, generation, attempt: 1, tokens: 16 },
       { kind: "discardLookup", slot: 5, generation, attempt: 1 },
-      { kind: "save", job: 0, worker: 0 },
+      { kind: "save", job: 0, ticket: 0, worker: 0 },
     );
     world.run(lookup, world.context());
     expect(lookup.counters.staleMessages).toBe(5);

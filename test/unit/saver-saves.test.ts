@@ -34,7 +34,7 @@ function start(options: WorldOptions = {}): {
   };
 }
 function save(world: ActorWorld, ...jobs: number[]): void {
-  for (const job of jobs) world.inbox.push({ kind: "save", job, worker: 0 });
+  for (const job of jobs) world.inbox.push({ kind: "save", job, ticket: 0, worker: 0 });
 }
 
 describe("saves that succeed", () => {
@@ -99,7 +99,10 @@ describe("saves that succeed", () => {
   test("ranks with identical bytes share the chunks", () => {
     const { world, saver, reports } = start({ ranks: 2, putStep: 2 });
     const hashPage = world.writeJob({ job: 0, kind: SAVE, first: 1, blocks: [range(0, 21)] });
-    world.inbox.push({ kind: "save", job: 0, worker: 0 }, { kind: "save", job: 0, worker: 1 });
+    world.inbox.push(
+      { kind: "save", job: 0, ticket: 0, worker: 0 },
+      { kind: "save", job: 0, ticket: 0, worker: 1 },
+    );
     world.run(saver, world.context());
     const written = reports().map(({ worker, writtenBlocks, failedBlocks }) => [
       worker,

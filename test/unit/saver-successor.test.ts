@@ -35,7 +35,7 @@ describe.each(kinds)("$name", ({ name, kind, start, done }) => {
         const blocks = [range(job * 20, job * 20 + 4 + 3 * job)];
         const hashPage = world.writeJob({ job, kind, slot: job, first: job, blocks });
         if (kind === layout.JOB_KIND_LOAD) world.fillPool(hashPage, range(0, 20));
-        world.inbox.push({ kind: start, job, worker: 0 });
+        world.inbox.push({ kind: start, job, ticket: 0, worker: 0 });
       }
       const first = create(name, world);
       const context = world.context(1);
@@ -86,7 +86,7 @@ describe.each(kinds)("$name", ({ name, kind, start, done }) => {
     const context = world.context(2);
     world.step(second, context);
     expect(world.sent).toEqual([]);
-    world.inbox.push({ kind: start, job: 0, worker: 0 });
+    world.inbox.push({ kind: start, job: 0, ticket: 0, worker: 0 });
     world.run(second, context);
     expect(world.sent).toMatchObject([{ kind: done, outcome: messages.OUTCOME_HIT }]);
   });
@@ -95,7 +95,7 @@ describe.each(kinds)("$name", ({ name, kind, start, done }) => {
     const world = new ActorWorld();
     const hashPage = world.writeJob({ job: 0, kind, blocks: [[1, 2]] });
     if (kind === layout.JOB_KIND_LOAD) world.fillPool(hashPage, [0, 1]);
-    world.inbox.push({ kind: start, job: 0, worker: 0 });
+    world.inbox.push({ kind: start, job: 0, ticket: 0, worker: 0 });
     const first = create(name, world);
     world.run(first, world.context(1));
     expect(world.jobState(0)).toBe(layout.JOB_STATE_DONE);
@@ -112,7 +112,7 @@ describe.each(kinds)("$name", ({ name, kind, start, done }) => {
         : layout.REQUEST_SAVES_IN_FLIGHT;
     const gauge = (): number => world.tables.requests[world.tables.request(5) + word]!;
     world.writeJob({ job: 0, kind, slot: 5, blocks: [range(0, 9)] });
-    world.inbox.push({ kind: start, job: 0, worker: 0 });
+    world.inbox.push({ kind: start, job: 0, ticket: 0, worker: 0 });
     world.step(create(name, world), world.context(1));
     expect(gauge()).toBe(1);
     const second = create(name, world);

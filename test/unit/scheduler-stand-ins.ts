@@ -14,6 +14,7 @@ import {
   JOB_CHUNK_FIRST,
   JOB_CHUNKS,
   JOB_HASH_PAGE,
+  JOB_ANSWERED_WORD,
   JOB_STATE_DONE,
   JOB_STATE_TAKEN,
   JOB_STATE_WORD,
@@ -124,7 +125,7 @@ export class StandIns {
 
   load(message: Message, queue: Message[]): void {
     if (message.kind !== "load") return;
-    const { job, worker } = message;
+    const { job, ticket, worker } = message;
     const cancel = queue.findIndex((other) => other.kind === "cancelLoad" && other.job === job);
     if (cancel >= 0) queue.splice(cancel, 1);
     let bad = cancel >= 0 ? this.#tables.jobs[this.#tables.job(job) + JOB_CHUNK_FIRST]! : NONE;
@@ -140,10 +141,12 @@ export class StandIns {
         }
       });
     const failure = cancel >= 0 ? OUTCOME_CANCELLED : OUTCOME_ENGINE_ERROR;
+    Atomics.store(this.#tables.jobs, this.#tables.job(job) + JOB_ANSWERED_WORD, 1 << worker);
     Atomics.store(this.#tables.jobs, this.#tables.job(job) + JOB_STATE_WORD, JOB_STATE_DONE);
     this.#post(ACTOR_SCHEDULER, {
       kind: "loadDone",
       job,
+      ticket,
       worker,
       outcome: bad === NONE ? OUTCOME_HIT : failure,
       badChunk: bad,
@@ -156,7 +159,7 @@ export class StandIns {
 
   save(message: Message): void {
     if (message.kind !== "save") return;
-    const { job, worker } = message;
+    const { job, ticket, worker } = message;
     Atomics.store(this.#tables.jobs, this.#tables.job(job) + JOB_STATE_WORD, JOB_STATE_TAKEN);
     let written = 0;
     this.#eachBlock(job, (_chunk, block, key) => {
@@ -166,10 +169,12 @@ export class StandIns {
       );
       written++;
     });
+    Atomics.store(this.#tables.jobs, this.#tables.job(job) + JOB_ANSWERED_WORD, 1 << worker);
     Atomics.store(this.#tables.jobs, this.#tables.job(job) + JOB_STATE_WORD, JOB_STATE_DONE);
     this.#post(ACTOR_SCHEDULER, {
       kind: "saveDone",
       job,
+      ticket,
       worker,
       outcome: OUTCOME_HIT,
       writtenBlocks: written,

@@ -1,5 +1,6 @@
 import {
   epochState,
+  JOB_ANSWERED_WORD,
   JOB_CHUNK_FIRST,
   JOB_DEADLINE_MS,
   JOB_GENERATION,
@@ -10,6 +11,7 @@ import {
   JOB_STATE_NEW,
   JOB_STATE_TAKEN,
   JOB_STATE_WORD,
+  JOB_TICKET,
   stateOf,
 } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
@@ -84,7 +86,11 @@ export class JobItems {
     return nowMs + ((this.word(item, JOB_DEADLINE_MS) - (nowMs | 0)) | 0);
   }
 
-  /** Live and of this actor's kind: what a message or a batch that names it may be about. */
+  /** Live, of this actor's kind, and the use that the ticket names: what a message may be about. */
+  knownAs(job: number, ticket: number): boolean {
+    return this.known(job) && this.#tables.jobs[this.#tables.job(job) + JOB_TICKET] === ticket;
+  }
+  /** Live and of this actor's kind. */
   known(job: number): boolean {
     if (!(job >= 0 && job < this.#unanswered.length)) return false;
     const at = this.#tables.job(job);
@@ -116,10 +122,12 @@ export class JobItems {
   open(job: number, epoch: number): void {
     this.#publish(job, epoch, JOB_STATE_TAKEN);
     this.#unanswered[job] = this.workers;
+    // Pairs with a restarted worker side's load.
+    Atomics.store(this.#tables.jobs, this.#tables.job(job) + JOB_ANSWERED_WORD, 0);
     this.answered.fill(0, job * this.workers, (job + 1) * this.workers);
   }
 
-  /** The report follows: the last worker side's makes the job done, before it is sent (see the successor's scan). */
+  /** The report (made before, because the record may be used anew from here on) follows: the last worker side's makes the job done, before it is sent (see the successor's scan). */
   answer(item: number, epoch: number): void {
     const job = this.job(item);
     if (this.active[item] === 1) {
@@ -129,6 +137,9 @@ export class JobItems {
     }
     if (this.answered[item] === 1) return;
     this.answered[item] = 1;
+    const bit = 1 << this.worker(item);
+    // Pairs with a restarted worker side's load: the bits first, so that a job that is done has them all.
+    Atomics.or(this.#tables.jobs, this.#tables.job(job) + JOB_ANSWERED_WORD, bit);
     this.#unanswered[job] = this.#unanswered[job]! - 1;
     if (this.#unanswered[job] === 0) this.#publish(job, epoch, JOB_STATE_DONE);
   }

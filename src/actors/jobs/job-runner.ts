@@ -3,10 +3,15 @@ import type { Tables } from "../../blocks/tables.ts";
 import { Deadlines } from "../../connector/deadlines.ts";
 import type { EngineChannel } from "../../store/engine.ts";
 import {
+  ACTOR_SCHEDULER,
   OUTCOME_CANCELLED,
   OUTCOME_ENGINE_ERROR,
   OUTCOME_TIMEOUT,
+  type Load,
+  type LoadDone,
   type Message,
+  type Save,
+  type SaveDone,
 } from "../messages.ts";
 import type { ActorContext, Inbox } from "../step.ts";
 import { ItemQueue } from "./item-queue.ts";
@@ -23,8 +28,8 @@ export interface JobWork {
   completed(item: number, batch: number, context: ActorContext): boolean;
   /** Nothing more is sent for the item. What had not been sent fails with `outcome`; if all was sent, nothing changes. */
   giveUp(item: number, outcome: number): void;
-  /** Sends the item's report, from `items` and from its own counts. */
-  report(item: number, context: ActorContext): void;
+  /** The item's report, from `items`, the job record and its own counts. */
+  report(item: number, context: ActorContext): LoadDone | SaveDone;
   /** A message that is not about taking a job; true when it was understood. */
   receive(message: Message, context: ActorContext): boolean;
 }
@@ -125,7 +130,7 @@ export class JobRunner {
   }
 
   #receive(message: Message, context: ActorContext): void {
-    if (message.kind === this.#message) this.#take(message.job, message.worker, context);
+    if (message.kind === this.#message) this.#take(message, context);
     else if (message.kind === "stop") {
       // The deadline crosses as an int32 (see JOB_DEADLINE_MS).
       const now = context.nowMs();
@@ -135,15 +140,16 @@ export class JobRunner {
       this.stale(context, message);
   }
 
-  #take(job: number, worker: number, context: ActorContext): void {
+  #take(message: Load | Save, context: ActorContext): void {
+    const { job, ticket, worker } = message;
     const items = this.#items;
     const item = items.item(job, worker);
-    const unknown = !items.known(job) || !(worker >= 0 && worker < items.workers);
+    const unknown = !items.knownAs(job, ticket) || !(worker >= 0 && worker < items.workers);
     const state = unknown ? JOB_STATE_NEW : items.state(job);
     const repeated =
       state !== JOB_STATE_NEW && state !== JOB_STATE_DONE && items.answered[item] === 1;
     if (unknown || items.active[item] === 1 || repeated) {
-      this.stale(context, { kind: this.#message, job, worker });
+      this.stale(context, message);
       return;
     }
     // Done without its message: it was cancelled before. The report is repeated, because this asker waits for one.
@@ -223,8 +229,9 @@ export class JobRunner {
 
   #finish(item: number, context: ActorContext): void {
     this.#deadlines.delete(item);
+    const report = this.#work.report(item, context);
     this.#items.answer(item, context.epoch);
-    this.#work.report(item, context);
+    context.send(ACTOR_SCHEDULER, report);
   }
 
   /**

@@ -6,6 +6,7 @@ import {
   ENTRY_WORDS,
   JOB_KIND_LOAD,
   JOB_STATE_NEW,
+  JOB_TICKET,
   NONE,
   OPERATION_GET,
   REQUEST_LOADS_IN_FLIGHT,
@@ -26,7 +27,7 @@ import {
 } from "../jobs/job-runner.ts";
 import { keyCode, outcomeOfCode } from "../jobs/outcomes.ts";
 import { countBatch, type StoreMetrics } from "../jobs/store-metrics.ts";
-import { ACTOR_SCHEDULER, OUTCOME_CANCELLED, type Message } from "../messages.ts";
+import { OUTCOME_CANCELLED, type LoadDone, type Message } from "../messages.ts";
 import type { Actor, ActorContext, Inbox } from "../step.ts";
 import { LoadProgress } from "./load-progress.ts";
 import { subBatchEnd } from "./sub-batches.ts";
@@ -179,16 +180,17 @@ export class LoaderActor implements Actor, JobWork {
     this.#items.fail(item, outcome);
   }
 
-  report(item: number, context: ActorContext): void {
+  report(item: number, context: ActorContext): LoadDone {
     const items = this.#items;
     const now = context.nowMs();
     const outcome = items.outcome[item]!;
     const badChunk = this.#badChunk(item);
     this.#metrics?.add(COUNTERS.loads + outcome, 1);
     this.#trace("loadEnd", item, outcome, badChunk);
-    context.send(ACTOR_SCHEDULER, {
+    return {
       kind: "loadDone",
       job: items.job(item),
+      ticket: items.word(item, JOB_TICKET),
       worker: items.worker(item),
       outcome,
       badChunk,
@@ -196,14 +198,14 @@ export class LoaderActor implements Actor, JobWork {
       diskBlocks: this.#diskBlocks[item]!,
       kibibytes: reportKibibytes(items.bytes[item]!),
       microseconds: reportMicroseconds(items.beganMs[item]!, now),
-    });
+    };
   }
 
   receive(message: Message, context: ActorContext): boolean {
     if (message.kind !== "cancelLoad") return false;
     const items = this.#items;
-    const { job } = message;
-    if (!items.known(job)) return false;
+    const { job, ticket } = message;
+    if (!items.knownAs(job, ticket)) return false;
     this.counters.cancelledJobs++;
     // Live, announced as far as the sender knows, and never seen here: its message died with a predecessor.
     const lost = items.state(job) === JOB_STATE_NEW;

@@ -6,6 +6,7 @@ import {
   ENTRY_WORDS,
   JOB_CHUNKS,
   JOB_KIND_SAVE,
+  JOB_TICKET,
   OPERATION_EXISTS,
   OPERATION_PUT,
   REQUEST_SAVES_IN_FLIGHT,
@@ -26,7 +27,7 @@ import {
 } from "../jobs/job-runner.ts";
 import { keyCode, outcomeOfCode } from "../jobs/outcomes.ts";
 import { countBatch, type StoreMetrics } from "../jobs/store-metrics.ts";
-import { ACTOR_SCHEDULER, OUTCOME_HIT, OUTCOME_NO_SPACE, type Message } from "../messages.ts";
+import { OUTCOME_HIT, OUTCOME_NO_SPACE, type Message, type SaveDone } from "../messages.ts";
 import type { Actor, ActorContext, Inbox } from "../step.ts";
 import { Pressure } from "./pressure.ts";
 import { keepMissing } from "./missing.ts";
@@ -188,7 +189,7 @@ export class SaverActor implements Actor, JobWork {
     if (this.#next[item]! < this.#end[item]!) this.#items.fail(item, outcome);
   }
 
-  report(item: number, context: ActorContext): void {
+  report(item: number, context: ActorContext): SaveDone {
     const items = this.#items;
     const worker = items.worker(item);
     const first = items.chunkFirst(item);
@@ -200,9 +201,10 @@ export class SaverActor implements Actor, JobWork {
       this.#marks.saved(items.slot(item), items.generation(item), worker, first, end);
     this.#metrics?.add(COUNTERS.saves + outcome, 1);
     this.#trace("saveEnd", item, outcome, written);
-    context.send(ACTOR_SCHEDULER, {
+    return {
       kind: "saveDone",
       job: items.job(item),
+      ticket: items.word(item, JOB_TICKET),
       worker,
       outcome,
       writtenBlocks: written,
@@ -210,7 +212,7 @@ export class SaverActor implements Actor, JobWork {
       failedBlocks: this.#owned(item, first, end) - written - present,
       kibibytes: reportKibibytes(items.bytes[item]!),
       microseconds: reportMicroseconds(items.beganMs[item]!, context.nowMs()),
-    });
+    };
   }
 
   receive(_message: Message, _context: ActorContext): boolean {

@@ -48,7 +48,9 @@ export function simulate(seed: number, options: SimulateOptions = {}): RunResult
   try {
     errors.push(...runToEnd(world));
   } catch (error) {
-    errors.push(`threw: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+    errors.push(
+      `threw: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
+    );
   }
   errors.unshift(...driver.errors);
   errors.push(...wrongValues(world));
@@ -91,7 +93,7 @@ function runToEnd(world: World): string[] {
 function stop(world: World): string[] {
   const { host, driver } = world;
   driver.stop();
-  host.disarmDeaths();
+  host.endDeaths();
   const deadlineMs = Math.ceil(host.clock.nowMs + STOP_MS);
   host.send(ACTOR_SCHEDULER, { kind: "stop", deadlineMs });
   const idle = (actor: number): boolean =>

@@ -78,11 +78,7 @@ export function planRun(seed: number, random: SeededRandom): RunPlan {
 }
 
 function planSettings(random: SeededRandom): ConnectorSettings {
-  const role = random.chance(0.8)
-    ? "kv_both"
-    : random.chance(0.5)
-      ? "kv_consumer"
-      : "kv_producer";
+  const role = random.chance(0.8) ? "kv_both" : random.chance(0.5) ? "kv_consumer" : "kv_producer";
   const saveDecodeCache = random.chance(0.4);
   return {
     role,

@@ -44,7 +44,6 @@ const REPEATED_KINDS: ReadonlySet<MessageKind> = new Set<MessageKind>([
   "cancelLoad",
   "save",
   "saveDone",
-  "stepDone",
   "abortRequest",
 ]);
 

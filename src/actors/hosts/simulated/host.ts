@@ -78,6 +78,7 @@ function dueMs(running: Running): number {
  */
 export class SimulatedHost {
   readonly clock = new EventQueue();
+  #deathsEnded = false;
   readonly #deaths = new Int32Array(ACTOR_COUNT);
   readonly #options: SimulatedHostOptions;
   readonly #mailboxes: Mailbox[] = [];
@@ -151,8 +152,9 @@ export class SimulatedHost {
       running.frozenMs = Math.max(running.frozenMs, this.clock.nowMs + durationMs);
   }
 
-  /** No armed death takes place any more: orderly shutdown begins. */
-  disarmDeaths(): void {
+  /** Nobody dies any more: orderly shutdown begins, and the supervisor restarts nothing in it. */
+  endDeaths(): void {
+    this.#deathsEnded = true;
     for (const running of this.#actors) if (running !== undefined) running.callsToDeath = Infinity;
   }
 
@@ -167,7 +169,7 @@ export class SimulatedHost {
   /** Lets the actor die in the middle of its next step, at its `calls`-th context call (or between steps: 0). */
   armDeath(actor: number, calls: number): void {
     const running = this.#actors[actor];
-    if (running?.instance === undefined) return;
+    if (running?.instance === undefined || this.#deathsEnded) return;
     if (calls === 0) this.#kill(running, false);
     else running.callsToDeath = calls;
   }
