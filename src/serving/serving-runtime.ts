@@ -1,9 +1,9 @@
 import { Runtime } from "../actors/runtime/runtime.ts";
 import type { Log } from "../actors/step.ts";
-import type { TableDimensions } from "../blocks/tables.ts";
 import type { ConnectorConfig } from "../config/connector-config.ts";
 import type { KvCacheConfig } from "../config/kv-cache-config.ts";
 import { normalizeKvCacheConfig } from "../config/kv-cache-normalize.ts";
+import { tableDimensions } from "../config/table-dimensions.ts";
 import { MooncakeKvError } from "../errors.ts";
 import type { NativeBinding } from "../native/binding.ts";
 import { workerEntry } from "../worker-entry.ts";
@@ -53,7 +53,8 @@ export function kvCacheConfigOf(model: PreparedModel, blockCount: number): KvCac
 export async function startServingRuntime(options: ServingRuntimeOptions): Promise<Runtime> {
   const { model, blockCount, sequencesMax, tokensPerStepMax } = options;
   checkCapacity(options);
-  const dimensions: TableDimensions = {
+  const kvCache = kvCacheConfigOf(model, blockCount);
+  const dimensions = tableDimensions(kvCache, {
     requestSlots: options.requestSlots,
     jobSlots: 4 * options.requestSlots,
     tokensPerRequestMax: model.contextTokensMax,
@@ -62,15 +63,11 @@ export async function startServingRuntime(options: ServingRuntimeOptions): Promi
       model.contextTokensMax,
       Math.ceil((options.requestSlots * model.contextTokensMax) / 4),
     ),
-    hashBlockSize: model.blockSize,
-    blockSize: model.blockSize,
-    groups: 1,
-    blockCount,
     stepSequencesMax: sequencesMax,
-  };
+  });
   return await Runtime.start({
     native: options.native,
-    kvCache: kvCacheConfigOf(model, blockCount),
+    kvCache,
     connector: options.connector,
     hashSeed: options.hashSeed,
     dimensions,

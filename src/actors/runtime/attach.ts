@@ -4,8 +4,9 @@ import { RequestSlots } from "../../blocks/request-slots.ts";
 import type { TableDimensions } from "../../blocks/tables.ts";
 import type { ConnectorConfig } from "../../config/connector-config.ts";
 import { readEnvironment } from "../../config/environment.ts";
-import type { KvCacheConfigInput } from "../../config/kv-cache-config.ts";
+import { schedulerBlockSize, type KvCacheConfigInput } from "../../config/kv-cache-config.ts";
 import { normalizeKvCacheConfig } from "../../config/kv-cache-normalize.ts";
+import { tableDimensions } from "../../config/table-dimensions.ts";
 import { parseTransferConfig } from "../../config/transfer-config.ts";
 import { formatWarning } from "../../config/warnings.ts";
 import { Connector } from "../../connector/connector.ts";
@@ -43,7 +44,7 @@ export interface AttachedConnector {
   /** Bytes of all KV blocks, when the runtime owns them: block b starts at b * (bytes / blockCount). null with your memory. */
   readonly kvMemory: ArrayBuffer | null;
   readonly runtime: Runtime;
-  /** Orderly stop; returns how many engine batches could not be waited for. */
+  /** Orderly stop; returns how many engine batches could not be waited for. Every later call of a hook throws CLOSED. */
   stop(): Promise<number>;
 }
 
@@ -80,11 +81,15 @@ export async function attachConnector(options: AttachOptions): Promise<AttachedC
     log,
   });
   try {
+    const attached = connectTo(runtime, options.blockPool, connector, log);
     return {
-      connector: connectTo(runtime, options.blockPool, connector, log),
+      connector: attached,
       kvMemory: options.kvMemory === undefined ? native.regionView(runtime.regionId) : null,
       runtime,
-      stop: () => runtime.stop(),
+      stop: () => {
+        attached.detach();
+        return runtime.stop();
+      },
     };
   } catch (error) {
     await runtime.stop();
@@ -114,7 +119,6 @@ function connectTo(
     mailbox: ends.mailboxes[ACTOR_SCHEDULER]!,
     owner: control.subarray(CONTROL_OWNER_WORD, CONTROL_OWNER_WORD + 1),
     threadId,
-    deaths: ends.deaths,
     hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
       native.hashBlocks(plan.hasherId, tokenPage, hashPage, extrasPage, fromBlock, toBlock),
   });
@@ -125,7 +129,7 @@ function embeddedDimensions(
   kvCache: ReturnType<typeof normalizeKvCacheConfig>,
 ): TableDimensions {
   const requestSlots = options.requestSlots ?? 1024;
-  const blockTokens = (kvCache.blockCount - 1) * kvCache.blockSize;
+  const blockTokens = (kvCache.blockCount - 1) * schedulerBlockSize(kvCache);
   const tokensPerRequestMax = options.tokensPerRequestMax ?? blockTokens;
   for (const [field, value] of Object.entries({ requestSlots, tokensPerRequestMax })) {
     if (Number.isInteger(value) && value >= 1 && value <= 1 << 24) continue;
@@ -137,16 +141,12 @@ function embeddedDimensions(
       remedy: `Give a ${field} within these bounds, or leave it out.`,
     });
   }
-  return {
+  return tableDimensions(kvCache, {
     requestSlots,
     jobSlots: 4 * requestSlots,
     tokensPerRequestMax,
     // Waiting requests hold rows too: twice what the blocks hold, and at least one request of full length.
     tokensMax: Math.max(2 * blockTokens, tokensPerRequestMax),
-    hashBlockSize: kvCache.hashBlockSize,
-    blockSize: kvCache.blockSize,
-    groups: kvCache.groups.length,
-    blockCount: kvCache.blockCount,
     stepSequencesMax: 0,
-  };
+  });
 }
