@@ -88,9 +88,14 @@ export async function roundWithDeath(
     expect(answer.summary.outputTokens).toBe(TOKENS);
     expect(answer.summary.failure).toBe(null);
   }
-  // An actor that throws does so when it takes a message: this request brings one to each.
-  if (runtime.supervisor.epoch(actor) === epoch)
-    await generate(application, promptOf(application, 5 * BLOCK, 1000 + dieAt));
+  // An actor that throws does so when it takes a message: a load and a save bring one to each.
+  if (runtime.supervisor.epoch(actor) === epoch) {
+    await dropLocalCache(application);
+    await Promise.all([
+      generate(application, prompts[2] ?? promptOf(application, BLOCK)),
+      generate(application, promptOf(application, 5 * BLOCK, 1000 + dieAt)),
+    ]);
+  }
   await expect
     .poll(() => runtime.supervisor.epoch(actor), { timeout: 30_000, interval: 5 })
     .toBe(epoch + 1);
