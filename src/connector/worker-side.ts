@@ -185,8 +185,9 @@ export class WorkerSide {
       // Its report may have died with us, while those of other ranks are still to come.
       const answered = Atomics.load(tables.jobs, at + JOB_ANSWERED_WORD) & (1 << this.#worker);
       if (answered !== 0 || !handedOut) this.#adopted.push(job);
-      if (state !== JOB_STATE_NEW || !handedOut) continue;
-      this.#sendJob(save ? "save" : "load", job);
+      // Of several ranks one may have been told before we died and another not: the state is the job's, not the rank's.
+      else if (state === JOB_STATE_NEW || tables.jobs[at + JOB_RANKS] !== 1 << this.#worker)
+        this.#sendJob(save ? "save" : "load", job);
     }
   }
 
