@@ -49,6 +49,15 @@ test.each(MORTALS.map((actor) => [ACTOR_NAMES[actor], actor] as const))(
       expect(log.count("actor restarted")).toBe(logged + 1);
       expect(await health()).toBe(200);
     }
+    const metrics = await (await fetch(`${application.server?.url ?? ""}/metrics`)).text();
+    const line = metrics
+      .split("\n")
+      .find(
+        (each) =>
+          each.startsWith("mooncake_kv_actor_restarts_total{") &&
+          each.includes(`actor="${ACTOR_NAMES[actor]}"`),
+      );
+    expect(Number(line?.split(" ").at(-1))).toBe(MOMENTS.length);
   },
   60_000,
 );

@@ -129,6 +129,21 @@ test("the process ends by itself after stop", async () => {
   expect(child.errors()).toBe("");
 });
 
+test("starts that fail leave nothing behind: the process goes on, and ends by itself", async () => {
+  const child = startChild(process.execPath, [
+    join(packageRoot(), "test/integration/support/fail-to-start.mjs"),
+  ]);
+  expect(await child.exit).toEqual({ code: 0, signal: null });
+  expect(JSON.parse(child.output())).toEqual({
+    model: "MODEL_INVALID",
+    port: "INVALID_VALUE",
+    trace: "INVALID_VALUE",
+    blocks: "CAPACITY",
+    sequences: "INVALID_VALUE",
+    inFlight: 0,
+  });
+});
+
 test.each(["SIGTERM", "SIGINT"] as const)(
   "%s: a running answer is sent to its end, exit code 0",
   async (signal) => {

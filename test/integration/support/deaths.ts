@@ -6,7 +6,6 @@ import {
   ACTOR_SAVER,
   ACTOR_SCHEDULER,
 } from "../../../src/actors/messages.ts";
-import type { Application } from "../../../src/serving/application.ts";
 import { type Answer, generate, promptOf, startGenerating } from "./generate.ts";
 import { restarts, settled } from "./gauges.ts";
 import { clearPool, dropLocalCache } from "./pool.ts";
