@@ -12,7 +12,7 @@ export class TokenBytes {
       this.starts[id + 1] = this.starts[id]! + token.byteLength;
     });
     this.bytes = new Uint8Array(this.starts[tokens.length]!);
-    tokens.forEach((token, id) => this.bytes.set(token, this.starts[id]!));
+    tokens.forEach((token, id) => this.bytes.set(token, this.starts[id]));
   }
 
   /** A view; empty for ids outside the vocabulary. */
