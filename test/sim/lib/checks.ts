@@ -62,6 +62,13 @@ function takenBatches(host: SimulatedHost, actor: number): number {
   return engine.batchSlots - slots.length;
 }
 
+/** Where nothing is ever evicted, a load that misses a key was started by a wrong answer of the lookup. */
+export function falseHits({ plan, pool, situations }: World): string[] {
+  const missed = situations.counts.get("load misses a key") ?? 0;
+  if (missed === 0 || plan.faults.eviction > 0 || pool.evictions > 0) return [];
+  return [`${missed} loads missed a key that their lookup had found`];
+}
+
 /** Values in the pool that are not what the tokens of their key demand, and keys that nobody may have formed. */
 export function wrongValues({ pool, expected }: World): string[] {
   const found: string[] = [];

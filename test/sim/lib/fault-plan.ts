@@ -1,4 +1,5 @@
 import type { SeededRandom } from "../../../src/actors/hosts/simulated/random.ts";
+import { ACTOR_LOADER, ACTOR_SCHEDULER } from "../../../src/actors/messages.ts";
 import type { TraceEventName } from "../../../src/trace/events.ts";
 
 export interface FaultPlan {
@@ -107,19 +108,32 @@ export function planFaults(random: SeededRandom, spanMs: number): FaultPlan {
       })),
       ...(random.chance(0.1) ? severalAtOnce(random, spanMs) : []),
     ],
-    deathsAtEvents: several(0.4, 3, () => ({
-      event: DEADLY_EVENTS[random.below(DEADLY_EVENTS.length)] ?? "getSubmitted",
-      occurrence: 1 + random.below(8),
-      actor: random.below(MORTAL_ACTORS),
-      calls: calls(),
-    })),
-    freezes: several(0.25, 3, () => ({
+    deathsAtEvents: several(0.4, 3, () => deathAtEvent(random, calls())),
+    freezes: several(0.3, 3, () => ({
       atMs: random.next() * spanMs,
-      actor: random.below(MORTAL_ACTORS + 1),
-      forMs: random.next() * (random.chance(0.3) ? 300 : 40),
+      // The front end more often than others: it lags because nobody waits for it.
+      actor: random.chance(0.3) ? MORTAL_ACTORS : random.below(MORTAL_ACTORS),
+      forMs: random.next() * (random.chance(0.4) ? 400 : 40),
     })),
     repeats: sometimes(0.3, 0.2),
     modelFailure: random.chance(0.03) ? 0.9 : sometimes(0.3, 0.2),
+  };
+}
+
+function deathAtEvent(random: SeededRandom, calls: number): DeathAtEvent {
+  // Loads are rarer than saves, and as delicate: half of these deaths fall into one, of the scheduler or the loader.
+  if (random.chance(0.5))
+    return {
+      event: random.chance(0.5) ? "loadBegin" : "getSubmitted",
+      occurrence: 1 + random.below(4),
+      actor: random.chance(0.5) ? ACTOR_SCHEDULER : ACTOR_LOADER,
+      calls: random.below(6),
+    };
+  return {
+    event: DEADLY_EVENTS[random.below(DEADLY_EVENTS.length)] ?? "saveBegin",
+    occurrence: 1 + random.below(8),
+    actor: random.below(MORTAL_ACTORS),
+    calls,
   };
 }
 

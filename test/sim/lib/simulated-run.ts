@@ -6,7 +6,7 @@ import {
   ACTOR_SAVER,
   ACTOR_SCHEDULER,
 } from "../../../src/actors/messages.ts";
-import { leaks, wrongValues } from "./checks.ts";
+import { falseHits, leaks, wrongValues } from "./checks.ts";
 import { planRun, type RunPlan } from "./workload.ts";
 import { buildWorld, type Sabotage, type World } from "./world.ts";
 
@@ -53,7 +53,7 @@ export function simulate(seed: number, options: SimulateOptions = {}): RunResult
     );
   }
   errors.unshift(...driver.errors);
-  errors.push(...wrongValues(world));
+  errors.push(...wrongValues(world), ...falseHits(world));
   if (driver.failed > 0) situations.count("request ends with an error");
   if (driver.repeated > 0) situations.count("front end is told twice");
   return {

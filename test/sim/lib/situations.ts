@@ -4,6 +4,7 @@ import {
   ACTOR_FRONT_END,
   ACTOR_NAMES,
   OUTCOME_CANCELLED,
+  OUTCOME_MISS,
   OUTCOME_NO_SPACE,
   type Message,
 } from "../../../src/actors/messages.ts";
@@ -31,14 +32,22 @@ export class Situations implements SimulatedObserver {
   readonly #plan: RunPlan;
   readonly #tables: Tables;
   readonly #nowMs: () => number;
+  readonly #frontEndRoom: () => number;
   readonly #log: ((line: string) => void) | undefined;
   readonly #overdueLoads = new Set<number>();
+  readonly #dead = new Set<number>();
   #digest = 0x811c9dc5;
 
-  constructor(plan: RunPlan, tables: Tables, nowMs: () => number, log?: (line: string) => void) {
+  constructor(
+    plan: RunPlan,
+    tables: Tables,
+    host: { readonly nowMs: () => number; readonly frontEndRoom: () => number },
+    log?: (line: string) => void,
+  ) {
     this.#plan = plan;
     this.#tables = tables;
-    this.#nowMs = nowMs;
+    this.#nowMs = host.nowMs;
+    this.#frontEndRoom = host.frontEndRoom;
     this.#log = log;
   }
 
@@ -58,6 +67,8 @@ export class Situations implements SimulatedObserver {
     this.#mix(1000 + actor);
     this.count(`${ACTOR_NAMES[actor]} dies`);
     if (inStep) this.count(`${ACTOR_NAMES[actor]} dies in the middle of a step`);
+    this.#dead.add(actor);
+    if (this.#dead.size > 1) this.count("several actors are dead at once");
     if (actor === 0 && this.#jobsLive(JOB_KIND_LOAD)) this.count("scheduler dies during a load");
     if (actor === 2 && this.#jobsLive(JOB_KIND_LOAD)) this.count("loader dies during a load");
     if (actor === 3 && this.#jobsLive(JOB_KIND_SAVE)) this.count("saver dies during a save");
@@ -68,13 +79,18 @@ export class Situations implements SimulatedObserver {
     this.#mix(MESSAGE_KINDS.indexOf(message.kind));
     for (const value of Object.values(message)) if (typeof value === "number") this.#mix(value);
     if (repeated) this.count("a message arrives twice");
+    if (actor === ACTOR_FRONT_END) this.#frontEndLag();
     switch (message.kind) {
+      case "actorRestarted":
+        this.#dead.delete(message.actor);
+        return;
       case "discardLookup":
         return this.count("lookup given up");
       case "cancelLoad":
         return this.count("load cancelled");
       case "loadDone":
         if (message.outcome === OUTCOME_CANCELLED) this.count("load ends as cancelled");
+        if (message.outcome === OUTCOME_MISS) this.count("load misses a key");
         if (message.badChunk > 0) this.count("load brings a part");
         return;
       case "saveDone":
@@ -132,13 +148,11 @@ export class Situations implements SimulatedObserver {
     }
   }
 
-  /** The front end's mailbox is nearly full. */
-  room(actor: number, room: number): number {
-    if (actor === ACTOR_FRONT_END && room < 2 * this.#plan.requestSlots + this.#plan.sequencesMax)
-      this.count("front end lags");
-    return room;
+  /** So little room in the front end's mailbox that the scheduler may not sample a whole step. */
+  #frontEndLag(): void {
+    const { requestSlots, sequencesMax } = this.#plan;
+    if (this.#frontEndRoom() < 2 * requestSlots + sequencesMax) this.count("front end lags");
   }
-
   #loadOverdue(job: number): void {
     if (this.#overdueLoads.has(job)) this.count("overdue load is left to the engine");
     this.#overdueLoads.add(job);

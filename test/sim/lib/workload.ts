@@ -50,7 +50,7 @@ export function planRun(seed: number, random: SeededRandom): RunPlan {
   const longest = Math.max(...requests.map((request) => request.prompt.length + request.maxTokens));
   const needed = groups * (Math.ceil(longest / blockSize) + 1);
   const faulty = seed % 3 !== 0;
-  const often = random.chance(0.5);
+  const often = random.chance(0.7);
   return {
     seed,
     shape: { ranks, groups, ranksAreEqual: random.chance(0.3), vocabulary: 97 },
@@ -65,8 +65,8 @@ export function planRun(seed: number, random: SeededRandom): RunPlan {
     settings: planSettings(random),
     poolBytesMax: random.chance(0.3) ? 2000 + random.below(8000) : 1_000_000,
     poolEvicts: random.chance(0.7),
-    poolFilled: random.chance(0.4) ? random.next() : 0,
-    frontEndCapacity: random.chance(0.3) ? 64 : 256,
+    poolFilled: random.chance(0.6) ? random.next() : 0,
+    frontEndCapacity: random.chance(0.5) ? 64 : 256,
     requests,
     dropsMs: Array.from(
       { length: often ? 1 + random.below(8) : 0 },
@@ -135,7 +135,7 @@ function planRequests(random: SeededRandom, spanMs: number): PlannedRequest[] {
 
 function abortTime(random: SeededRandom, arrivalMs: number): number {
   if (!random.chance(0.18)) return Infinity;
-  return arrivalMs + random.next() * (random.chance(0.5) ? 20 : 120);
+  return arrivalMs + random.next() * (random.chance(0.6) ? 15 : 120);
 }
 
 function tokens(random: SeededRandom, count: number): number[] {

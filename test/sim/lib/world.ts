@@ -72,7 +72,15 @@ export function buildWorld(
 ): World {
   const random = new SeededRandom(plan.seed ^ 0x5eed);
   const tables = createTables(plan);
-  const situations = new Situations(plan, tables, () => host.clock.nowMs, log);
+  const situations = new Situations(
+    plan,
+    tables,
+    {
+      nowMs: () => host.clock.nowMs,
+      frontEndRoom: () => host.mailbox(ACTOR_FRONT_END).room(),
+    },
+    log,
+  );
   const host = createHost(plan, tables, random, situations);
   const memories = Array.from({ length: plan.shape.ranks }, () => createMemory(plan, random));
   const pool = (sabotage.pool ?? ((same) => same))(

@@ -47,7 +47,7 @@ export interface SimulatedModelOptions {
 export class SimulatedModel implements Actor {
   readonly #options: SimulatedModelOptions;
   readonly #queue: RunStep[] = [];
-  readonly #due: { step: number; number: number }[] = [];
+  readonly #due: { step: number; number: number; status: number }[] = [];
   #computing = 0;
 
   constructor(options: SimulatedModelOptions) {
@@ -60,8 +60,7 @@ export class SimulatedModel implements Actor {
     }
     for (let done = this.#due.shift(); done !== undefined; done = this.#due.shift()) {
       this.#computing--;
-      const status = this.#options.random.chance(this.#options.failureProbability) ? -1 : 0;
-      context.send(ACTOR_SCHEDULER, { kind: "stepDone", ...done, status, microseconds: 0 });
+      context.send(ACTOR_SCHEDULER, { kind: "stepDone", ...done, microseconds: 0 });
     }
     if (this.#computing === 0) this.#begin(tables);
     return Infinity;
@@ -81,18 +80,20 @@ export class SimulatedModel implements Actor {
     const { random, schedule } = this.#options;
     schedule(random.next() * this.#options.stepMsMax, () => {
       if (!this.#options.isCurrent(this)) return;
-      this.#compute(step, tables);
+      const failed = random.chance(this.#options.failureProbability);
+      // A step that fails has computed a part, or nothing.
+      this.#compute(step, tables, failed ? random.next() : 1);
       schedule(random.next() * this.#options.stepMsMax, () => {
-        this.#due.push({ step, number });
+        this.#due.push({ step, number, status: failed ? -1 : 0 });
         this.#options.wake();
       });
     });
   }
 
-  #compute(step: number, tables: Tables): void {
+  #compute(step: number, tables: Tables, share: number): void {
     const words = tables.steps;
     const start = tables.step(step);
-    for (let index = 0; index < words[start + STEP_SEQUENCES]!; index++) {
+    for (let index = 0; index < Math.floor(share * words[start + STEP_SEQUENCES]!); index++) {
       const at = start + STEP_HEADER_WORDS + index * SEQUENCE_WORDS;
       const request = tables.request(words[at + SEQUENCE_SLOT]!);
       if (tables.requests[request + REQUEST_GENERATION] !== words[at + SEQUENCE_GENERATION])
