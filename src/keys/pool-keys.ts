@@ -86,14 +86,6 @@ export function tpReplication(
   return Math.max(1, Math.floor(topology.tp.size / topology.heads.kvHeads));
 }
 
-/** Whether this rank puts chunk `chunk` (absolute index in the request): ranks with identical bytes take turns. */
-export function putsChunk(
-  group: Pick<GroupKeyPrefixes, "putStep" | "putPhase">,
-  chunk: number,
-): boolean {
-  return chunk % group.putStep === group.putPhase;
-}
-
 /** Where a rank starts in a list of `count` keys to get, so that ranks do not all ask the same owner first. 0 for none. */
 export function getRotation(tpRank: number, count: number): number {
   return count === 0 ? 0 : tpRank % count;

@@ -58,17 +58,25 @@ export function prefixHit(exists: ArrayLike<number>, question: PrefixQuestion): 
     hit = Math.min(hit, leading * group.spanTokens);
     key += chunks * group.prefixes;
   }
-  hit = settle(hit, question);
-  return hit < question.tokens
-    ? hit
-    : settle(alignDown(question.tokens - 1, question.alignmentTokens), question);
+  return settledHit(hit, question.tokens, question.alignmentTokens, question.dropLastBlock);
 }
 
-function settle(leadingTokens: number, question: PrefixQuestion): number {
-  const aligned = alignDown(leadingTokens, question.alignmentTokens);
-  return question.dropLastBlock === true
-    ? Math.max(0, aligned - question.alignmentTokens)
-    : aligned;
+/**
+ * The hit when the first `leadingTokens` tokens are there in every group: whole chunks; all of `tokens` is derived again below
+ * them, so that the last token is computed. What the lookup actor knows once it has found the first absent key.
+ */
+export function settledHit(
+  leadingTokens: number,
+  tokens: number,
+  alignmentTokens: number,
+  dropLastBlock = false,
+): number {
+  const settle = (leading: number): number => {
+    const aligned = alignDown(leading, alignmentTokens);
+    return dropLastBlock ? Math.max(0, aligned - alignmentTokens) : aligned;
+  };
+  const hit = settle(leadingTokens);
+  return hit < tokens ? hit : settle(tokens - 1);
 }
 
 function allPresent(exists: ArrayLike<number>, from: number, count: number): boolean {

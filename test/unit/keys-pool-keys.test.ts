@@ -10,8 +10,8 @@ import {
   modelNameInKeys,
   poolKey,
   poolKeyPrefixes,
-  putsChunk,
 } from "../../src/keys/pool-keys.ts";
+import { putsChunk } from "../../src/keys/striping.ts";
 
 const SHAPE: KvCacheConfigInput = {
   modelName: "meta-llama/Llama-3.1-8B/",
@@ -78,7 +78,7 @@ describe("poolKeyPrefixes", () => {
         const [group] = poolKeyPrefixes(rank, { cachePrefix: "" }).groups;
         if (group === undefined) throw new Error("no group");
         expect(group.lookup).toEqual(first.groups[0]?.lookup);
-        if (putsChunk(group, chunk)) put.push(...group.own);
+        if (putsChunk(chunk, group.putStep, group.putPhase)) put.push(...group.own);
       }
       expect(put.toSorted()).toEqual([...(first.groups[0]?.lookup ?? [])].toSorted());
     }
@@ -98,7 +98,9 @@ describe("striping", () => {
       [2, 0],
     ]);
     expect(
-      prefixes.groups.map((group) => [0, 1, 2, 3].filter((chunk) => putsChunk(group, chunk))),
+      prefixes.groups.map((group) =>
+        [0, 1, 2, 3].filter((chunk) => putsChunk(chunk, group.putStep, group.putPhase)),
+      ),
     ).toEqual([
       [1, 3],
       [0, 2],

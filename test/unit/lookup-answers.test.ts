@@ -5,11 +5,10 @@
  */
 import { describe, expect, test } from "vitest";
 
-import { hitTokens } from "../../src/actors/lookup/hit.ts";
 import { LookupActor, type LookupOptions } from "../../src/actors/lookup/lookup-actor.ts";
 import type { Message } from "../../src/actors/messages.ts";
 import * as layout from "../../src/blocks/layout.ts";
-import { prefixHit } from "../../src/keys/prefix-hit.ts";
+import { prefixHit, settledHit } from "../../src/keys/prefix-hit.ts";
 import { EngineCode } from "../../src/store/engine.ts";
 import { ActorWorld, range, type WorldOptions } from "./store-world.ts";
 
@@ -82,7 +81,9 @@ test("the hit from a count equals the hit from keys", () => {
         alignmentTokens: 4,
         groups: [{ spanTokens: 4, prefixes: 1 }],
       };
-      expect(hitTokens(Math.min(present, chunks), tokens, 4)).toBe(prefixHit(exists, question));
+      expect(settledHit(4 * Math.min(present, chunks), tokens, 4)).toBe(
+        prefixHit(exists, question),
+      );
     }
 });
 

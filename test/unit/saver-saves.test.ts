@@ -8,7 +8,7 @@ import { describe, expect, test } from "vitest";
 import * as messages from "../../src/actors/messages.ts";
 import type { SaveDone } from "../../src/actors/messages.ts";
 import { SaverActor } from "../../src/actors/saver/saver-actor.ts";
-import { ownedChunks, ownsChunk } from "../../src/actors/saver/striping.ts";
+import { putChunkCount, putsChunk } from "../../src/keys/striping.ts";
 import * as layout from "../../src/blocks/layout.ts";
 import { EngineCode } from "../../src/store/engine.ts";
 import { ActorWorld, BLOCK_BYTES, range, type WorldOptions } from "./store-world.ts";
@@ -119,13 +119,13 @@ describe("saves that succeed", () => {
     expect(world.jobState(0)).toBe(layout.JOB_STATE_DONE);
   });
 
-  test("owned chunks are counted as they are chosen", () => {
+  test("chunks to put are counted as they are chosen", () => {
     for (const step of [1, 2, 3, 5])
       for (const phase of range(0, step))
         for (const from of range(0, 7))
           for (const to of range(0, 15))
-            expect(ownedChunks(from, to, step, phase)).toBe(
-              range(from, to).filter((chunk) => ownsChunk(chunk, step, phase)).length,
+            expect(putChunkCount(from, to, step, phase)).toBe(
+              range(from, to).filter((chunk) => putsChunk(chunk, step, phase)).length,
             );
   });
 

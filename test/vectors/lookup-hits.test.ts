@@ -6,7 +6,7 @@
 import { describe, expect, it } from "vitest";
 import { groupSpanTokens, schedulerBlockSize } from "../../src/config/kv-cache-config.ts";
 import { poolKeyPrefixes } from "../../src/keys/pool-keys.ts";
-import { lookupKeyCount, prefixHit } from "../../src/keys/prefix-hit.ts";
+import { lookupKeyCount, prefixHit, settledHit } from "../../src/keys/prefix-hit.ts";
 import type { PrefixQuestion } from "../../src/keys/prefix-hit.ts";
 import { kindsOf, namespaceOf, readVectors, topologyOf } from "./vectors.ts";
 import type { VectorConfig } from "./vectors.ts";
@@ -37,6 +37,14 @@ describe("lookup hits", () => {
       const label = JSON.stringify([one.config, one.num_tokens, one.missing]);
       expect(lookupKeyCount(question), label).toBe(one.candidates);
       expect(prefixHit(exists, question), label).toBe(one.hit_tokens);
+      // As the lookup actor does: it knows only the first absent key, and asks chunk by chunk.
+      const [group] = question.groups;
+      const absent = exists.indexOf(0);
+      const keys = absent < 0 ? exists.length : absent;
+      const leading = Math.floor(keys / (group?.prefixes ?? 1)) * (group?.spanTokens ?? 0);
+      const { tokens, alignmentTokens, dropLastBlock } = question;
+      const settled = settledHit(leading, tokens, alignmentTokens, dropLastBlock);
+      expect(settled, label).toBe(one.hit_tokens);
       // With one group and hits on block boundaries the tail block's key is the hit's own.
       expect(one.tail_key_boundaries, label).toEqual(
         one.hit_tokens === 0 ? [] : [[0, one.hit_tokens]],

@@ -8,13 +8,8 @@ import { groupSpanTokens, schedulerBlockSize } from "../../src/config/kv-cache-c
 import type { KvCacheConfig } from "../../src/config/kv-cache-config.ts";
 import { hashBlocks, hashHex } from "../../src/keys/block-hash.ts";
 import { noneHash } from "../../src/keys/none-hash.ts";
-import {
-  getRotation,
-  poolKey,
-  poolKeyPrefixes,
-  ppRankInKeys,
-  putsChunk,
-} from "../../src/keys/pool-keys.ts";
+import { getRotation, poolKey, poolKeyPrefixes, ppRankInKeys } from "../../src/keys/pool-keys.ts";
+import { putsChunk } from "../../src/keys/striping.ts";
 import type { GroupKeyPrefixes } from "../../src/keys/pool-keys.ts";
 import { lookupChunks, lookupKeyCount, prefixHit } from "../../src/keys/prefix-hit.ts";
 import type { PrefixQuestion } from "../../src/keys/prefix-hit.ts";
@@ -144,7 +139,7 @@ function putKeys(one: PoolKeyCase, topology: KvCacheConfig): string[] {
   const group = groupOf(topology, one);
   const keys: string[] = [];
   for (let chunk = 0; chunk < Math.floor(one.num_tokens / one.block_sizes[0]); chunk++) {
-    if (!putsChunk(group, chunk)) continue;
+    if (!putsChunk(chunk, group.putStep, group.putPhase)) continue;
     for (const prefix of group.own) keys.push(poolKey(prefix, one.hashes[chunk] ?? ""));
   }
   return keys;

@@ -1,5 +1,6 @@
 import { NONE, REQUEST_LOOKUP_TOKENS } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
+import { settledHit } from "../../keys/prefix-hit.ts";
 import type { EngineChannel } from "../../store/engine.ts";
 import type { WorkerKeySpace } from "../../store/key-spaces.ts";
 import { COUNTERS } from "../../trace/counters.ts";
@@ -20,7 +21,6 @@ import type { Actor, ActorContext, Inbox } from "../step.ts";
 import { Answers } from "./answers.ts";
 import { LookupKeys } from "./batching.ts";
 import { ExistsBatches } from "./exists-batches.ts";
-import { hitTokens } from "./hit.ts";
 import { createLookupCounters, type LookupCounters } from "./lookup-counters.ts";
 import { LookupRecords, RECORD_ASKING, RECORD_HASHING } from "./lookup-records.ts";
 import { PromptHashing } from "./prompt-hashing.ts";
@@ -237,7 +237,8 @@ export class LookupActor implements Actor {
     const absent = records.absentKey[record]!;
     const keys = absent === NONE ? records.endKey[record]! : absent;
     const leading = Math.floor(keys / this.#keys.keysPerChunk);
-    return hitTokens(leading, records.tokens[record]!, this.#tables.dimensions.blockSize);
+    const { blockSize } = this.#tables.dimensions;
+    return settledHit(leading * blockSize, records.tokens[record]!, blockSize);
   }
 
   #finish(record: number, outcome: number, context: ActorContext): void {

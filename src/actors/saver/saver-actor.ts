@@ -12,6 +12,7 @@ import {
   REQUEST_SAVES_IN_FLIGHT,
 } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
+import { putChunkCount, putsChunk } from "../../keys/striping.ts";
 import { EngineCode, type EngineChannel } from "../../store/engine.ts";
 import type { WorkerKeySpace } from "../../store/key-spaces.ts";
 import { COUNTERS, STORE_SAVE_EXISTS, STORE_SAVE_PUT } from "../../trace/counters.ts";
@@ -32,7 +33,6 @@ import type { Actor, ActorContext, Inbox } from "../step.ts";
 import { Pressure } from "./pressure.ts";
 import { keepMissing } from "./missing.ts";
 import { SavedMarks } from "./saved-marks.ts";
-import { ownedChunks, ownsChunk } from "./striping.ts";
 
 export interface SaverOptions {
   readonly tables: Tables;
@@ -158,7 +158,7 @@ export class SaverActor implements Actor, JobWork {
       cursor.advance();
       const { group } = cursor;
       const phase = worker.putPhaseOfGroup[group]!;
-      if (!ownsChunk(cursor.chunk, worker.putStepOfGroup[group]!, phase)) continue;
+      if (!putsChunk(cursor.chunk, worker.putStepOfGroup[group]!, phase)) continue;
       const at = count++ * ENTRY_WORDS;
       entries[at + ENTRY_GROUP] = group;
       entries[at + ENTRY_PREFIX] = worker.ownPrefixOfGroup[group]!;
@@ -286,10 +286,11 @@ export class SaverActor implements Actor, JobWork {
 
   /** Keys of chunks [from, to) that this rank puts. */
   #owned(item: number, from: number, to: number): number {
-    const worker = this.#workers[this.#items.worker(item)]!;
+    const { putStepOfGroup: step, putPhaseOfGroup: phase } =
+      this.#workers[this.#items.worker(item)]!;
     let owned = 0;
     for (let group = 0; group < this.#groups; group++)
-      owned += ownedChunks(from, to, worker.putStepOfGroup[group]!, worker.putPhaseOfGroup[group]!);
+      owned += putChunkCount(from, to, step[group]!, phase[group]!);
     return owned;
   }
 
