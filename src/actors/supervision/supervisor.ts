@@ -38,8 +38,6 @@ export interface ActorThread {
 export interface SupervisorEvents {
   died: [actor: number, epoch: number, cause: Error];
   restarted: [actor: number, epoch: number];
-  /** Too many deaths in a row: the actor stays down, requests go on without it. */
-  givenUp: [actor: number, cause: Error];
 }
 
 export interface SupervisorOptions {
@@ -67,6 +65,7 @@ interface Supervised {
 export class Supervisor extends EventEmitter<SupervisorEvents> {
   readonly #options: SupervisorOptions;
   readonly #actors = new Map<number, Supervised>();
+  readonly #restarts = new Set<NodeJS.Timeout>();
   #closing = false;
 
   constructor(options: SupervisorOptions) {
@@ -113,6 +112,8 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
   /** No restarts from here on. Call before sending `stop` messages. */
   beginShutdown(): void {
     this.#closing = true;
+    // A restart that is due later would keep the process from ending.
+    for (const restart of this.#restarts) clearTimeout(restart);
   }
 
   /** Waits until the actor's thread has ended by itself, at most `timeoutMs`, then ends it. True when it ended by itself. */
@@ -197,17 +198,9 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
       "actor died",
     );
     this.emit("died", actor, epoch, cause);
-    const delayMs = supervised.policy.next(this.#options.nowMs());
-    if (delayMs === Infinity) {
-      this.#options.log.error(
-        { actor: ACTOR_NAMES[actor] },
-        "actor died too often; requests go on without it",
-      );
-      this.emit("givenUp", actor, cause);
-      return;
-    }
-    setTimeout(() => {
-      if (this.#closing) return;
+    const delayMs = supervised.policy.delayMs(this.#options.nowMs());
+    const restart = setTimeout(() => {
+      this.#restarts.delete(restart);
       this.#spawn(supervised).then(
         () => {
           this.#options.onRestarted(actor, supervised.epoch);
@@ -220,5 +213,6 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
         () => undefined, // The exit handler has started the next try already.
       );
     }, delayMs);
+    this.#restarts.add(restart);
   }
 }
