@@ -15,7 +15,6 @@ import {
   lookupWord,
   REQUEST_EXTRAS_PAGE,
   REQUEST_HASH_PAGE,
-  REQUEST_HASHED_BLOCKS_WORD,
   REQUEST_HIT_TOKENS,
   REQUEST_LOOKUP_WORD,
   REQUEST_PROMPT_TOKENS,
@@ -125,15 +124,13 @@ export class SlowLookups {
   }
 }
 
-/** Hashes and publishes the prompt's blocks as the lookup actor does; returns their number. */
+/** Hashes the prompt's blocks as the lookup actor does; returns their number. */
 export function hashPrompt(tables: Tables, slot: number, hashBlocks: HashBlocks): number {
   const words = tables.requests;
   const at = tables.request(slot);
   const blocks = Math.floor(words[at + REQUEST_PROMPT_TOKENS]! / tables.dimensions.hashBlockSize);
   const { [at + REQUEST_TOKEN_PAGE]: tokens, [at + REQUEST_HASH_PAGE]: hashes } = words;
   hashBlocks(tokens!, hashes!, words[at + REQUEST_EXTRAS_PAGE]!, 0, blocks);
-  // Pairs with the scheduler side's Atomics.load.
-  Atomics.store(words, at + REQUEST_HASHED_BLOCKS_WORD, blocks);
   return blocks;
 }
 

@@ -71,7 +71,7 @@ export interface HashRequest {
   readonly slot: number;
   readonly generation: number;
 }
-/** Lookup -> scheduler side. REQUEST_HASHED_BLOCKS_WORD holds the number. */
+/** Lookup -> scheduler side. The first `blocks` rows hold digests; from now on the scheduler side alone writes the row. */
 export interface Hashed {
   readonly kind: "hashed";
   readonly slot: number;
@@ -84,8 +84,10 @@ export interface Lookup {
   readonly slot: number;
   readonly generation: number;
   readonly attempt: number;
-  /** Tokens to cover: the answer is at most this, and below it when everything is there (connector.md). */
+  /** Tokens to cover: the answer is at most this, and below it when everything is there. */
   readonly tokens: number;
+  /** Hash blocks that are in the row already; 0 while `hashed` is still to come. */
+  readonly hashedBlocks: number;
 }
 /** Lookup -> scheduler side. The answer is in the request table, published by REQUEST_LOOKUP_WORD. */
 export interface LookupDone {

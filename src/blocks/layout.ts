@@ -72,6 +72,8 @@ export const REQUEST_FLAG_ABORTED = 4;
 export const REQUEST_LOOKUP_ASKED_WORD = 16;
 /** How many tokens the asked lookup covers. */
 export const REQUEST_LOOKUP_TOKENS = 17;
+/** How many blocks of the hash row the asked lookup may take as they are. */
+export const REQUEST_LOOKUP_HASHED_BLOCKS = 22;
 export const REQUEST_COMPUTED_TOKENS = 18;
 /** Generated tokens that are in the token row; published with Atomics.store, pairs with the owner's Atomics.load. */
 export const REQUEST_OUTPUT_TOKENS_WORD = 19;
@@ -85,8 +87,6 @@ export const REQUEST_BLOCK_PAGE = 32;
 /** Line 3 — written by the lookup actor. */
 export const REQUEST_LOOKUP_WORD = 48;
 export const REQUEST_HIT_TOKENS = 49;
-/** How many blocks of the row are hashed; published with Atomics.store, pairs with the scheduler side's Atomics.load. */
-export const REQUEST_HASHED_BLOCKS_WORD = 50;
 export const REQUEST_LOOKUP_MICROSECONDS = 51;
 
 /** Lines 4 and 5 — loader and saver: counters for gauges. */

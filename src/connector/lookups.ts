@@ -19,6 +19,7 @@ import {
   REQUEST_GENERATION,
   REQUEST_HIT_TOKENS,
   REQUEST_LOOKUP_ASKED_WORD,
+  REQUEST_LOOKUP_HASHED_BLOCKS,
   REQUEST_LOOKUP_TOKENS,
 } from "../blocks/layout.ts";
 import { Deadlines } from "./deadlines.ts";
@@ -94,7 +95,7 @@ export class Lookups {
   }
 
   /** Hit tokens (0 for a miss), IN_FLIGHT, or a failure. Asks when there is no answer that may be used. */
-  poll(slot: number, tokens: number): number {
+  poll(slot: number, tokens: number, hashedBlocks: number): number {
     const state = this.#state[slot]!;
     if (state === ASKED) return this.#observe(slot);
     if (state === FAILED) return FAILURE_BASE - this.#outcome[slot]!;
@@ -111,7 +112,7 @@ export class Lookups {
       this.#counters.engineDownAnswers++;
       return this.#fail(slot, OUTCOME_ENGINE_DOWN);
     }
-    this.#ask(slot, tokens, now);
+    this.#ask(slot, tokens, hashedBlocks, now);
     const wait = this.#ports.waitLookup;
     if (this.#ports.settings.lookupAsync || wait === undefined) return IN_FLIGHT;
     return this.#waitFor(slot, wait);
@@ -180,13 +181,14 @@ export class Lookups {
     }
   }
 
-  #ask(slot: number, tokens: number, now: number): void {
+  #ask(slot: number, tokens: number, hashedBlocks: number, now: number): void {
     const { tables, trace, settings } = this.#ports;
     const at = tables.request(slot);
     const attempt = (this.#attempt[slot]! + 1) & 0xffff;
     const generation = this.#record(slot, REQUEST_GENERATION);
     this.#attempt[slot] = attempt;
     tables.requests[at + REQUEST_LOOKUP_TOKENS] = tokens;
+    tables.requests[at + REQUEST_LOOKUP_HASHED_BLOCKS] = hashedBlocks;
     // Publishes the question for a restarted lookup actor's scan; the running one is told by the message.
     Atomics.store(
       tables.requests,
@@ -198,7 +200,8 @@ export class Lookups {
     this.#used[slot] = 0;
     this.#outstanding[slot] = this.#outstanding[slot]! + 1;
     this.#deadlines.set(slot, now + settings.lookupTimeoutMs);
-    this.#ports.send(ACTOR_LOOKUP, { kind: "lookup", slot, generation, attempt, tokens });
+    const question = { slot, generation, attempt, tokens, hashedBlocks };
+    this.#ports.send(ACTOR_LOOKUP, { kind: "lookup", ...question });
     trace.record("lookupSubmitted", slot, generation, tokens, attempt);
   }
 

@@ -136,7 +136,7 @@ export class SchedulerSide implements SchedulerHooks {
     }
     // Whoever looks up a resumed request finds the hashes of its generated blocks in the row.
     this.#hashes.cover(slot, tokens);
-    const hit = this.#lookups.poll(slot, tokens);
+    const hit = this.#lookups.poll(slot, tokens, this.#hashes.blocks(slot));
     if (hit < 0) return hit;
     const need = hit - computedTokens;
     if (need <= 0 || need < settings.minLoadTokens) return 0;

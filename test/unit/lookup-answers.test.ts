@@ -43,15 +43,17 @@ function ask(
   { slot, generation }: Request,
   attempt: number,
   tokens: number,
+  hashedBlocks = 0,
 ): void {
   const at = world.tables.request(slot);
   world.tables.requests[at + layout.REQUEST_LOOKUP_TOKENS] = tokens;
+  world.tables.requests[at + layout.REQUEST_LOOKUP_HASHED_BLOCKS] = hashedBlocks;
   world.tables.requests[at + layout.REQUEST_LOOKUP_ASKED_WORD] = layout.lookupWord(
     attempt,
     0,
     layout.LOOKUP_SUBMITTED,
   );
-  world.inbox.push({ kind: "lookup", slot, generation, attempt, tokens });
+  world.inbox.push({ kind: "lookup", slot, generation, attempt, tokens, hashedBlocks });
 }
 function answer(world: ActorWorld, { slot }: Request): Record<string, number> {
   const at = world.tables.request(slot);
@@ -176,8 +178,6 @@ describe("hashing", () => {
       { kind: "hashed", slot: long.slot, generation: long.generation, blocks: 1000 },
     ]);
     expect(Math.max(...world.hashed.map(([from, to]) => to - from))).toBe(256);
-    const at = world.tables.request(long.slot) + layout.REQUEST_HASHED_BLOCKS_WORD;
-    expect(world.tables.requests[at]).toBe(1000);
     expect(lookup.idle()).toBe(true);
   });
 
@@ -192,6 +192,32 @@ describe("hashing", () => {
     world.run(lookup, context);
     expect(world.hashed).toEqual([[0, 10]]);
     expect(world.sent.map((message) => message.kind)).toEqual(["hashed", "lookupDone", "hashed"]);
+  });
+
+  test("what the scheduler side has hashed is not hashed again, by a successor neither", () => {
+    const { world, create, lookup } = start();
+    const request = add(world, 40);
+    hashRows(world, request, 13);
+    world.fillPool(request.hashPage, range(0, 13));
+    ask(world, request, 1, 52, 13);
+    world.run(lookup, world.context());
+    expect(answer(world, request)).toEqual({ attempt: 1, state: layout.LOOKUP_HIT, hit: 48 });
+    ask(world, request, 2, 52, 13);
+    while (world.inbox.length > 0) world.inbox.pop();
+    world.run(create(), world.context(2));
+    expect(answer(world, request)).toEqual({ attempt: 2, state: layout.LOOKUP_HIT, hit: 48 });
+    expect(world.hashed).toEqual([]);
+  });
+
+  test("blocks past the prompt that nobody has hashed yet are neither hashed nor asked for", () => {
+    const { world, lookup } = start();
+    const request = add(world, 40);
+    hashRows(world, request, 13);
+    world.fillPool(request.hashPage, range(0, 13));
+    ask(world, request, 1, 52);
+    world.run(lookup, world.context());
+    expect(world.hashed).toEqual([[0, 10]]);
+    expect(answer(world, request)).toEqual({ attempt: 1, state: layout.LOOKUP_HIT, hit: 40 });
   });
 
   test("a slot that was given back is not written to", () => {
@@ -280,8 +306,8 @@ describe("failures and discards", () => {
     const { slot, generation } = add(world, 16);
     world.inbox.push(
       { kind: "hashRequest", slot, generation: generation + 1 },
-      { kind: "lookup", slot, generation: generation - 1, attempt: 1, tokens: 16 },
-      { kind: "lookup", slot: 99, generation, attempt: 1, tokens: 16 },
+      { kind: "lookup", slot, generation: generation - 1, attempt: 1, tokens: 16, hashedBlocks: 0 },
+      { kind: "lookup", slot: 99, generation, attempt: 1, tokens: 16, hashedBlocks: 0 },
       { kind: "discardLookup", slot: 5, generation, attempt: 1 },
       { kind: "save", job: 0, ticket: 0, worker: 0 },
     );
@@ -347,7 +373,14 @@ describe("death", () => {
       const second = create();
       // A message that the predecessor had not read yet tells what the table has told already.
       const { slot, generation } = requests[0]!;
-      world.inbox.push({ kind: "lookup", slot, generation, attempt: 3, tokens: 30 });
+      world.inbox.push({
+        kind: "lookup",
+        slot,
+        generation,
+        attempt: 3,
+        tokens: 30,
+        hashedBlocks: 0,
+      });
       const next = world.context(2);
       world.run(second, next);
       const repeated = second.counters.lookups + answered - 4;

@@ -23,7 +23,6 @@ import {
   lookupWord,
   NONE,
   REQUEST_HASH_PAGE,
-  REQUEST_HASHED_BLOCKS_WORD,
   REQUEST_HIT_TOKENS,
   REQUEST_LOOKUP_WORD,
   REQUEST_PROMPT_TOKENS,
@@ -98,7 +97,6 @@ export class StandIns {
       if (message.kind === "hashRequest") {
         const blocks = Math.floor(words[record + REQUEST_PROMPT_TOKENS]! / BLOCK);
         this.hash(words[record + REQUEST_TOKEN_PAGE]!, hashPage, 0, blocks);
-        Atomics.store(words, record + REQUEST_HASHED_BLOCKS_WORD, blocks);
         return this.#post(ACTOR_SCHEDULER, { kind: "hashed", slot, generation, blocks });
       }
       // Hashes what is not hashed yet: the question may cover more than the prompt.

@@ -77,7 +77,7 @@ test("a saved prefix is found and loaded into other blocks, byte for byte", asyn
     kibibytes: Math.round((50 * BLOCK_BYTES) / 1024),
   });
 
-  world.inbox.push({ kind: "lookup", slot, generation, attempt: 1, tokens });
+  world.inbox.push({ kind: "lookup", slot, generation, attempt: 1, tokens, hashedBlocks: 0 });
   await settle(new LookupActor({ tables, keySpace: workers[0]! }), ask!);
   const word = tables.requests[tables.request(slot) + layout.REQUEST_LOOKUP_WORD]!;
   expect(layout.lookupState(word)).toBe(layout.LOOKUP_HIT);

@@ -1,4 +1,4 @@
-import { NONE, REQUEST_LOOKUP_TOKENS } from "../../blocks/layout.ts";
+import { NONE, REQUEST_LOOKUP_HASHED_BLOCKS, REQUEST_LOOKUP_TOKENS } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import { settledHit } from "../../keys/prefix-hit.ts";
 import type { EngineChannel } from "../../store/engine.ts";
@@ -124,7 +124,7 @@ export class LookupActor implements Actor {
     // Asked again while it is under way (after a restart of ours): one answer is enough.
     if (this.#hashAsked[slot] !== generation) {
       this.#hashAsked[slot] = generation;
-      this.#hashing.enter(slot, generation, promptBlocks(this.#tables, slot));
+      this.#hashing.enter(slot, generation, promptBlocks(this.#tables, slot), 0);
     }
     if (this.#stopping || this.#hashing.covers(slot, promptBlocks(this.#tables, slot)))
       this.#sendHashed(slot, generation, context);
@@ -139,14 +139,14 @@ export class LookupActor implements Actor {
   }
 
   #asked(message: Lookup, context: ActorContext): void {
-    const { slot, generation, attempt, tokens } = message;
+    const { slot, generation, attempt, tokens, hashedBlocks } = message;
     const known =
       this.#records.find(slot, generation, attempt) !== NONE ||
       this.#answers.answered(slot, attempt);
     // A successor has found the question in the table already.
     if (known) return this.#stale(message, context);
     this.#answers.asked(slot, attempt);
-    this.#open(slot, generation, attempt, tokens, context);
+    this.#open(slot, generation, attempt, tokens, hashedBlocks, context);
   }
 
   #open(
@@ -154,6 +154,7 @@ export class LookupActor implements Actor {
     generation: number,
     attempt: number,
     tokens: number,
+    hashedBlocks: number,
     context: ActorContext,
   ): void {
     const records = this.#records;
@@ -167,11 +168,13 @@ export class LookupActor implements Actor {
     }
     this.counters.lookups++;
     const { blockSize, hashBlockSize } = this.#tables.dimensions;
-    const chunks = Math.floor(tokens / blockSize);
+    // Nothing past the prompt is hashed here: a hit beyond needs hashes that the scheduler side has written before it asks.
+    const hashable = Math.max(hashedBlocks, promptBlocks(this.#tables, slot)) * hashBlockSize;
+    const chunks = Math.floor(Math.min(tokens, hashable) / blockSize);
     records.beganMs[record] = context.nowMs();
     records.endKey[record] = chunks * this.#keys.keysPerChunk;
     records.hashBlocks[record] = (chunks * blockSize) / hashBlockSize;
-    this.#hashing.enter(slot, generation, records.hashBlocks[record]!);
+    this.#hashing.enter(slot, generation, records.hashBlocks[record]!, hashedBlocks);
     this.#ask(record, context);
   }
 
@@ -280,9 +283,11 @@ export class LookupActor implements Actor {
     this.#answers.asked(slot, attempt);
     if (!this.#answers.published(slot, attempt)) {
       this.counters.adoptedLookups++;
-      const at = this.#tables.request(slot) + REQUEST_LOOKUP_TOKENS;
-      const tokens = this.#tables.requests[at]!;
-      this.#open(slot, generation, attempt, tokens, context);
+      const words = this.#tables.requests;
+      const at = this.#tables.request(slot);
+      const { [at + REQUEST_LOOKUP_TOKENS]: tokens, [at + REQUEST_LOOKUP_HASHED_BLOCKS]: hashed } =
+        words;
+      this.#open(slot, generation, attempt, tokens!, hashed!, context);
     } else if (this.#answers.givenUp(slot)) {
       // The message may have died with the predecessor; one too many is dropped by the receiver.
       context.send(ACTOR_SCHEDULER, { kind: "lookupDone", slot, generation, attempt });

@@ -2,7 +2,6 @@ import {
   NONE,
   REQUEST_EXTRAS_PAGE,
   REQUEST_HASH_PAGE,
-  REQUEST_HASHED_BLOCKS_WORD,
   REQUEST_TOKEN_PAGE,
 } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
@@ -15,7 +14,8 @@ import { isCurrent } from "./requests.ts";
 const PIECE_BLOCKS = 256;
 
 /**
- * Hashes blocks of requests in bounded pieces, requests in turn, so that one long prompt delays no other. Only requests with an
+ * Hashes the prompts of requests (blocks past them are the scheduler side's, so that a row has one writer at a time). Hashes
+ * blocks of requests in bounded pieces, requests in turn, so that one long prompt delays no other. Only requests with an
  * unanswered question are touched: the rows of others may be given to somebody else at any time.
  */
 export class PromptHashing {
@@ -48,16 +48,19 @@ export class PromptHashing {
     return this.#hashed[slot]! >= blocks;
   }
 
-  /** A question that needs the first `blocks` blocks of the request; `leave` when it is answered. */
-  enter(slot: number, generation: number, blocks: number): void {
+  /**
+   * A question that needs the first `blocks` blocks of the request, of which the asker has `hashed` in the row already;
+   * `leave` when it is answered.
+   */
+  enter(slot: number, generation: number, blocks: number, hashed: number): void {
     if (this.#generation[slot] !== generation) {
-      // A successor does not know how far its predecessor was for this request, and hashes anew: the digests are the same.
+      // What a predecessor hashed without telling the asker is hashed anew: the digests are the same.
       this.#generation[slot] = generation;
       this.#hashed[slot] = 0;
       this.#wanted[slot] = 0;
       this.#waiting[slot] = 0;
-      this.#publish(slot);
     }
+    if (hashed > this.#hashed[slot]!) this.#hashed[slot] = hashed;
     this.#waiting[slot] = this.#waiting[slot]! + 1;
     if (blocks > this.#wanted[slot]!) this.#wanted[slot] = blocks;
     if (!this.covers(slot, blocks) && !this.#queue.has(slot)) this.#queue.push(slot);
@@ -108,13 +111,6 @@ export class PromptHashing {
     );
     if (done !== blocks) brokenInvariant("hashing stopped early", { slot, from, blocks, done });
     this.#hashed[slot] = from + blocks;
-    this.#publish(slot);
     context.trace.record("hashEnd", slot, generation, blocks, 0);
-  }
-
-  #publish(slot: number): void {
-    const at = this.#tables.request(slot) + REQUEST_HASHED_BLOCKS_WORD;
-    // Publishes the digests; pairs with the scheduler side's load.
-    Atomics.store(this.#tables.requests, at, this.#hashed[slot]!);
   }
 }

@@ -35,7 +35,7 @@ const FIELDS: { readonly [Kind in MessageKind]: Fields<Kind> } = {
   slotReleased: ["slot", "generation"],
   hashRequest: ["slot", "generation"],
   hashed: ["slot", "generation", "blocks"],
-  lookup: ["slot", "generation", "attempt", "tokens"],
+  lookup: ["slot", "generation", "attempt", "tokens", "hashedBlocks"],
   lookupDone: ["slot", "generation", "attempt"],
   discardLookup: ["slot", "generation", "attempt"],
   load: ["job", "ticket", "worker"],
