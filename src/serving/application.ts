@@ -10,6 +10,7 @@ import type { PreparedModel } from "./model/prepared-model.ts";
 import { loadTokenizer, type ModelTokenizer } from "./model/tokenizer.ts";
 import { OpenAiServer } from "./server.ts";
 import { type ServingRuntimeOptions, startServingRuntime } from "./serving-runtime.ts";
+import { PromptEncoder } from "./tokenizing/prompt-encoder.ts";
 import { checkTraceFile, ServingTrace } from "./serving-trace.ts";
 
 export interface ApplicationOptions extends Omit<ServingRuntimeOptions, "endTokenIds" | "trace"> {
@@ -37,6 +38,7 @@ export class Application {
   readonly tokenizer: ModelTokenizer;
   readonly server: OpenAiServer | null;
   readonly #trace: ServingTrace | null;
+  readonly #prompts: PromptEncoder | null;
   readonly #shutdownTimeoutMs: number;
   #stopped: Promise<number> | undefined;
 
@@ -47,6 +49,7 @@ export class Application {
     tokenizer: ModelTokenizer;
     server: OpenAiServer | null;
     trace: ServingTrace | null;
+    prompts: PromptEncoder | null;
     shutdownTimeoutMs: number;
   }) {
     this.modelName = parts.modelName;
@@ -55,6 +58,7 @@ export class Application {
     this.tokenizer = parts.tokenizer;
     this.server = parts.server;
     this.#trace = parts.trace;
+    this.#prompts = parts.prompts;
     this.#shutdownTimeoutMs = parts.shutdownTimeoutMs;
   }
 
@@ -69,7 +73,9 @@ export class Application {
       trace: options.traceFile !== null,
     });
     const frontEnd = startFrontEnd(runtime, log);
-    let [trace, server]: [ServingTrace | null, OpenAiServer | null] = [null, null];
+    let trace: ServingTrace | null = null;
+    let prompts: PromptEncoder | null = null;
+    let server: OpenAiServer | null = null;
     const application = (): Application =>
       new Application({
         modelName: model.modelName,
@@ -78,18 +84,21 @@ export class Application {
         tokenizer,
         server,
         trace,
+        prompts,
         shutdownTimeoutMs: options.connector.shutdownTimeoutMs,
       });
     try {
       if (options.traceFile !== null)
         trace = new ServingTrace(runtime.plan, options.traceFile, frontEnd.requestId, log);
-      if (options.http !== null)
+      if (options.http !== null) {
+        prompts = PromptEncoder.start(model, tokenizer, log);
         server = await OpenAiServer.start({
           ...options.http,
           frontEnd,
           model: {
             modelName: model.modelName,
             tokenizer,
+            prompts,
             contextTokensMax: model.contextTokensMax,
           },
           random: options.random,
@@ -98,6 +107,7 @@ export class Application {
           metrics: startMetrics(runtime, native, model),
           log,
         });
+      }
       return application();
     } catch (error) {
       await application().stop();
@@ -119,6 +129,7 @@ export class Application {
     const deadlineMs = nowMs() + this.#shutdownTimeoutMs;
     if (this.server === null) this.frontEnd.beginShutdown();
     else await this.server.close(this.#shutdownTimeoutMs * DRAIN_SHARE);
+    await this.#prompts?.close();
     const inFlight = await this.runtime.stop(Math.max(0, deadlineMs - nowMs()));
     this.frontEnd.close();
     this.runtime.native.wakeClose(this.runtime.plan.wakeIds[ACTOR_FRONT_END]!);

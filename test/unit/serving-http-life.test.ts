@@ -4,6 +4,7 @@
  */
 import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
+import { PromptEncoder } from "../../src/serving/tokenizing/prompt-encoder.ts";
 import { collect, serve, tokenizer } from "./serving-http-support.ts";
 
 const body = (more: object = {}) => JSON.stringify({ prompt: "x", max_tokens: 100, ...more });
@@ -53,7 +54,12 @@ describe("a client that leaves", () => {
     const { world, server } = await serve("", {
       tokensPerRequestMax: 200_000,
       server: {
-        model: { modelName: "tiny", tokenizer, contextTokensMax: 200_000 },
+        model: {
+          modelName: "tiny",
+          tokenizer,
+          prompts: new PromptEncoder(tokenizer),
+          contextTokensMax: 200_000,
+        },
       },
     });
     world.scheduler.hold = true;

@@ -2,6 +2,7 @@ import OpenAI from "openai";
 import { onTestFinished } from "vitest";
 import { ByteTokenizer } from "../../src/serving/model/byte-tokenizer.ts";
 import { OpenAiServer, type OpenAiServerOptions } from "../../src/serving/server.ts";
+import { PromptEncoder } from "../../src/serving/tokenizing/prompt-encoder.ts";
 import { Metrics } from "../../src/trace/metrics.ts";
 import { silentLog, World, type WorldOptions } from "./serving-support.ts";
 
@@ -38,7 +39,12 @@ export async function serve(
   metrics.addSource({ modelName: "tiny", engine: "0", counters: world.counterBuffer });
   const server = await OpenAiServer.start({
     frontEnd: world.frontEnd,
-    model: { modelName: "tiny", tokenizer, contextTokensMax: 200 },
+    model: {
+      modelName: "tiny",
+      tokenizer,
+      prompts: new PromptEncoder(tokenizer),
+      contextTokensMax: 200,
+    },
     healthy: () => true,
     metrics: { contentType: metrics.contentType, text: () => metrics.text() },
     random: () => 0.5,

@@ -1,5 +1,7 @@
 import type { ModelTokenizer } from "../model/tokenizer.ts";
 import type { FrontEndRequest } from "../front-end-types.ts";
+import type { PromptEncoder } from "../tokenizing/prompt-encoder.ts";
+import { promptLength } from "../tokenizing/prompt-text.ts";
 import { chatMessages } from "./chat-messages.ts";
 import { ApiError, badParameter } from "./errors.ts";
 import { longestTokenText } from "./token-text.ts";
@@ -18,6 +20,7 @@ const COMPLETION_TOKENS_DEFAULT = 16;
 export interface ServedModel {
   readonly modelName: string;
   readonly tokenizer: ModelTokenizer;
+  readonly prompts: PromptEncoder;
   /** Longest sequence: prompt and answer. */
   readonly contextTokensMax: number;
 }
@@ -34,14 +37,14 @@ export interface AnswerRequest {
 }
 
 /** Throws ApiError. `random` gives the seed of a request that names none. */
-export function parseCompletion(
+export async function parseCompletion(
   body: unknown,
   model: ServedModel,
   random: () => number,
-): AnswerRequest {
+): Promise<AnswerRequest> {
   const parsed = parseBody(completionSchema, body);
   checkModel(parsed.model, model);
-  const promptTokens = completionTokens(parsed.prompt, model);
+  const promptTokens = await completionTokens(parsed.prompt, model);
   const maxTokens = answerTokens(
     promptTokens,
     parsed.max_tokens ?? COMPLETION_TOKENS_DEFAULT,
@@ -52,16 +55,19 @@ export function parseCompletion(
 }
 
 /** Throws ApiError, and MooncakeKvError when the model's chat template refuses the messages. */
-export function parseChat(body: unknown, model: ServedModel, random: () => number): AnswerRequest {
+export async function parseChat(
+  body: unknown,
+  model: ServedModel,
+  random: () => number,
+): Promise<AnswerRequest> {
   const parsed = parseBody(chatSchema, body);
   checkModel(parsed.model, model);
   if (parsed.top_logprobs !== undefined && parsed.logprobs !== true) {
     throw badParameter("top_logprobs", "needs 'logprobs': true.");
   }
   const messages = chatMessages(parsed.messages);
-  const units = messages.reduce((sum, { content }) => sum + content.length, 0);
-  checkTextLength(units, model, "messages");
-  const promptTokens = model.tokenizer.encodeChat(messages);
+  checkTextLength(promptLength(messages), model, "messages");
+  const promptTokens = await model.prompts.encode(messages);
   const field = parsed.max_completion_tokens === undefined ? "max_tokens" : "max_completion_tokens";
   const maxTokens = answerTokens(promptTokens, parsed[field], model, field);
   const logprobs = parsed.logprobs === true ? (parsed.top_logprobs ?? 0) : undefined;
@@ -103,8 +109,11 @@ export function unknownModel(asked: string, model: ServedModel): ApiError {
   return new ApiError(404, text, "model_not_found", "model");
 }
 
-function completionTokens(prompt: CompletionBody["prompt"], model: ServedModel): Int32Array {
-  const { tokenizer } = model;
+async function completionTokens(
+  prompt: CompletionBody["prompt"],
+  model: ServedModel,
+): Promise<Int32Array> {
+  const { tokenizer, prompts } = model;
   const [first] = prompt;
   const listed = typeof prompt !== "string" && (typeof first === "string" || Array.isArray(first));
   if (listed && prompt.length > 1) {
@@ -114,7 +123,7 @@ function completionTokens(prompt: CompletionBody["prompt"], model: ServedModel):
   const only = listed ? first : prompt;
   if (typeof only === "string") {
     checkTextLength(only.length, model, "prompt");
-    return tokenizer.encode(only);
+    return await prompts.encode(only);
   }
   const tokens = only as readonly number[];
   const outside = tokens.find((token) => token >= tokenizer.vocabSize);

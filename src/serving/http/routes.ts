@@ -24,11 +24,11 @@ export function addRoutes(server: FastifyInstance, ports: RoutePorts): void {
     max_model_len: model.contextTokensMax,
   };
 
-  server.post("/v1/completions", (request, reply) =>
-    answer(ports, COMPLETION_FORMAT, parseCompletion(request.body, model, random), reply),
+  server.post("/v1/completions", async (request, reply) =>
+    answer(ports, COMPLETION_FORMAT, await parseCompletion(request.body, model, random), reply),
   );
-  server.post("/v1/chat/completions", (request, reply) =>
-    answer(ports, CHAT_FORMAT, parseChat(request.body, model, random), reply),
+  server.post("/v1/chat/completions", async (request, reply) =>
+    answer(ports, CHAT_FORMAT, await parseChat(request.body, model, random), reply),
   );
 
   server.get("/v1/models", () => ({ object: "list", data: [card] }));
