@@ -146,7 +146,6 @@ function startFrontEnd(runtime: Runtime, log: Log): FrontEnd {
     mailbox: ends.mailboxes[ACTOR_FRONT_END]!,
     outboxes: ends.outboxes,
     nowMs: ends.nowMs,
-    deaths: ends.deaths,
     counters: new CounterBlock(plan.counters, ACTOR_FRONT_END),
     log,
   });

@@ -14,8 +14,6 @@ export interface FrontEndPorts {
   readonly outboxes: Outboxes;
   /** Milliseconds, monotonic. */
   readonly nowMs: () => number;
-  /** Deaths of actor threads so far (ThreadEnds.deaths). */
-  readonly deaths: () => number;
   readonly counters: CounterBlock;
   readonly log: Log;
 }

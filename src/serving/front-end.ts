@@ -45,8 +45,6 @@ export class FrontEnd {
     this.#delivery = new TokenDelivery(ports);
     this.#reader = new MailboxReader({
       mailbox: ports.mailbox,
-      nowMs: ports.nowMs,
-      deaths: ports.deaths,
       take: (message) => this.#take(message),
       taken: () => ports.outboxes.flush(),
     });

@@ -94,7 +94,6 @@ class Loop {
         this.hashed.push([from, to]);
         return to - from;
       },
-      deaths: () => 0,
     };
     this.connector = new Connector(this.ends);
   }

@@ -5,9 +5,11 @@
  * record, and answers late.
  */
 import { describe, expect, test, vi } from "vitest";
+import { Mailbox } from "../../src/actors/mailbox/mailbox.ts";
 import { mailboxCapacities } from "../../src/actors/plan.ts";
 import {
   ACTOR_FRONT_END,
+  ACTOR_MODEL,
   ACTOR_SCHEDULER,
   FINISH_ABORTED,
   FINISH_ERROR,
@@ -15,7 +17,8 @@ import {
   FINISH_STOP,
   OUTCOME_HIT,
 } from "../../src/actors/messages.ts";
-import { logprobRows, REQUEST_FLAG_ABORTED, REQUEST_FLAGS } from "../../src/blocks/layout.ts";
+import { logprobRows } from "../../src/blocks/capacities.ts";
+import { REQUEST_FLAG_ABORTED, REQUEST_FLAGS } from "../../src/blocks/layout.ts";
 import { COUNTERS, GAUGES } from "../../src/trace/counters.ts";
 import type {
   FrontEndRequest,
@@ -310,23 +313,27 @@ describe("front end", () => {
     await expect(silent).rejects.toMatchObject({ code: "TIMEOUT" });
   });
 
-  test("a record that a dead producer claimed and never published is skipped, after a death only", async () => {
+  test("a record that a dead producer claimed and never published is passed over, after its death only", async () => {
     const world = new World();
     const recorder = new Recorder();
     world.scheduler.hold = true;
     world.frontEnd.submit(request(), recorder);
     await turns();
     const [running] = world.scheduler.running;
-    // What a producer leaves behind that dies between claiming a record and publishing it: the tail has moved, no more.
-    const TAIL_WORD = 0;
-    Atomics.add(world.mailboxWords[ACTOR_FRONT_END]!, TAIL_WORD, 1);
+    const dying = new Mailbox(world.mailboxWords[ACTOR_FRONT_END]!, ACTOR_MODEL);
+    const unfinished = {
+      kind: "slotReleased",
+      generation: 1,
+      get slot(): number {
+        throw new Error("died while it filled the record");
+      },
+    } as const;
+    expect(() => dying.push(unfinished)).toThrow("died");
     world.scheduler.token(running!, 50);
     world.frontEnd.wake();
     await turns();
     expect(recorder.tokens).toEqual([]);
-    world.deaths++;
-    await turns();
-    world.nowMs += 2000;
+    dying.producerDied(ACTOR_MODEL);
     await vi.waitFor(() => expect(recorder.tokens).toEqual([50]));
   });
 

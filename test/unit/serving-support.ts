@@ -50,7 +50,6 @@ export class World {
   readonly mailboxWords: Int32Array[];
   readonly mailboxes: Mailbox[];
   nowMs = 1000;
-  deaths = 0;
 
   constructor(options: WorldOptions = {}) {
     const tokensPerRequestMax = options.tokensPerRequestMax ?? 4096;
@@ -87,7 +86,6 @@ export class World {
         mailbox: this.mailboxes[ACTOR_FRONT_END]!,
         outboxes: new Outboxes(this.mailboxes, wake),
         nowMs: () => this.nowMs,
-        deaths: () => this.deaths,
         counters: this.counters,
         log: silentLog,
       },

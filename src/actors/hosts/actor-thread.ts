@@ -17,7 +17,7 @@ import { ThreadHost } from "./thread-host.ts";
 function main(data: ActorThreadData & { readonly epoch: number }): void {
   const { plan, actor, epoch } = data;
   const native = loadNative();
-  const ends = openThreadEnds(plan, native);
+  const ends = openThreadEnds(plan, native, actor);
   const channel = plan.channels[actor];
   const engine =
     channel === undefined
@@ -41,7 +41,6 @@ function main(data: ActorThreadData & { readonly epoch: number }): void {
     mailbox: ends.mailboxes[actor]!,
     outboxes: ends.outboxes,
     tick,
-    deaths: ends.deaths,
     onStopped: () => {
       native.wakeClose(wakeId);
       notify({ lifeCycle: "stopped", inFlight: engine?.inFlight() ?? 0 });

@@ -35,6 +35,17 @@ export class Outboxes {
     return this.#mailboxes[actor]?.room() ?? 0;
   }
 
+  /**
+   * Supervisor, when an actor's thread has ended: frees the mailboxes from what it left half done, and wakes receivers that it
+   * may have died just before waking.
+   */
+  producerDied(producer: number): void {
+    for (const [actor, mailbox] of this.#mailboxes.entries()) {
+      mailbox.producerDied(producer);
+      if (mailbox.size() > 0 && mailbox.claimWake()) this.#wake(actor);
+    }
+  }
+
   flush(): void {
     if (!this.#anyTouched) return;
     this.#anyTouched = false;

@@ -2,7 +2,7 @@ import { Tables } from "../../blocks/tables.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import { Mailbox } from "../mailbox/mailbox.ts";
 import { ACTOR_COUNT } from "../messages.ts";
-import { CONTROL_DEATHS_WORD, type RuntimePlan } from "../plan.ts";
+import type { RuntimePlan } from "../plan.ts";
 import { Outboxes } from "./outboxes.ts";
 
 /** What every thread of a runtime has: its views of the shared tables, its ends of the mailboxes, the common clock. */
@@ -11,15 +11,18 @@ export interface ThreadEnds {
   readonly mailboxes: readonly Mailbox[];
   readonly outboxes: Outboxes;
   readonly nowMs: () => number;
-  readonly deaths: () => number;
 }
 
-export function openThreadEnds(plan: RuntimePlan, native: NativeBinding): ThreadEnds {
+/** `producer`: the ACTOR_ number under which this thread sends; no other living thread may use it (see Mailbox). */
+export function openThreadEnds(
+  plan: RuntimePlan,
+  native: NativeBinding,
+  producer: number,
+): ThreadEnds {
   const mailboxes: Mailbox[] = [];
   for (let actor = 0; actor < ACTOR_COUNT; actor++)
-    mailboxes.push(new Mailbox(new Int32Array(plan.mailboxes[actor]!)));
+    mailboxes.push(new Mailbox(new Int32Array(plan.mailboxes[actor]!), producer));
   const wakeIds = plan.wakeIds;
-  const control = new Int32Array(plan.control);
   const origin = plan.originNanoseconds;
   return {
     tables: new Tables(plan.tables),
@@ -29,7 +32,5 @@ export function openThreadEnds(plan: RuntimePlan, native: NativeBinding): Thread
       if (!native.wake(wakeIds[actor]!)) mailboxes[actor]!.notify();
     }),
     nowMs: () => (native.monotonicNanoseconds() - origin) / 1e6,
-    // Pairs with the supervisor's Atomics.add when a thread has died.
-    deaths: () => Atomics.load(control, CONTROL_DEATHS_WORD),
   };
 }

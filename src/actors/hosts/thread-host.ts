@@ -6,8 +6,8 @@ import type { Outboxes } from "./outboxes.ts";
 
 /** Steps in one turn of the event loop before other callbacks of this thread (timers, life-cycle messages) get a chance. */
 const STEPS_PER_TURN_MAX = 32;
-/** How long the head of a mailbox must stay unpublished, after some producer died, before it counts as a hole. */
-const HOLE_WAIT_MS = 1000;
+/** How soon to look again when a producer has claimed the next record and does not publish it for a whole turn. */
+const UNPUBLISHED_POLL_MS = 1;
 
 export interface ThreadHostOptions {
   readonly actor: Actor;
@@ -17,8 +17,6 @@ export interface ThreadHostOptions {
   readonly outboxes: Outboxes;
   /** Refreshes the time that `context.nowMs()` returns, once a step. */
   readonly tick: () => number;
-  /** Deaths of producers so far (a word that the supervisor counts up). */
-  readonly deaths: () => number;
   /** Called once after `stop` when the actor is idle. */
   readonly onStopped: () => void;
 }
@@ -35,8 +33,6 @@ export class ThreadHost implements Inbox {
   #stopping = false;
   #failing = false;
   #stopped = false;
-  #deathsSeen = 0;
-  #stuckSinceMs = Infinity;
 
   constructor(options: ThreadHostOptions) {
     this.#options = options;
@@ -66,45 +62,30 @@ export class ThreadHost implements Inbox {
   }
 
   #turn(): void {
-    const { actor, tables, context, mailbox, outboxes, tick, deaths } = this.#options;
+    const { actor, tables, context, mailbox, outboxes, tick } = this.#options;
     clearTimeout(this.#timer);
     mailbox.disarm();
+    let unpublished = false;
     for (let count = 0; count < STEPS_PER_TURN_MAX; count++) {
       const nowMs = tick();
       const deadlineMs = actor.step(this, tables, context);
       outboxes.flush();
       if (this.#stopping && actor.idle()) return this.#finish();
       // Completions that arrive from here on fire the wake handle again; records are seen by `arm`.
+      unpublished = false;
       if (deadlineMs <= nowMs) continue;
-      if (mailbox.arm()) {
-        this.#deathsSeen = deaths();
-        this.#stuckSinceMs = Infinity;
-        return this.#sleep(deadlineMs - nowMs);
-      }
-      if (this.#stuckOnHole(nowMs)) return this.#sleep(Math.min(deadlineMs - nowMs, HOLE_WAIT_MS));
+      if (mailbox.arm()) return this.#sleep(deadlineMs - nowMs);
+      unpublished = !mailbox.readable();
     }
-    setImmediate(this.wake);
+    // Claimed and not published: its producer goes on soon, or is dead and the supervisor is about to say so.
+    if (unpublished) this.#sleep(UNPUBLISHED_POLL_MS);
+    else setImmediate(this.wake);
   }
 
   #sleep(delayMs: number): void {
     if (delayMs === Infinity) return;
     // Timers count whole milliseconds; one more keeps a deadline from being looked at just before it is due.
     this.#timer = setTimeout(this.wake, Math.min(delayMs + 1, 0x7fffffff));
-  }
-
-  /**
-   * A producer that died between claiming and publishing a record leaves a hole. `arm` saw claimed records, but the step took
-   * none: either a live producer is about to publish, or it is a hole; only after a death and a long wait is it skipped.
-   */
-  #stuckOnHole(nowMs: number): boolean {
-    const { mailbox, deaths } = this.#options;
-    if (mailbox.readable() || deaths() === this.#deathsSeen) return false;
-    if (this.#stuckSinceMs === Infinity) this.#stuckSinceMs = nowMs;
-    if (nowMs - this.#stuckSinceMs < HOLE_WAIT_MS) return true;
-    mailbox.skipHole();
-    this.#stuckSinceMs = Infinity;
-    this.#deathsSeen = deaths();
-    return false;
   }
 
   #finish(): void {

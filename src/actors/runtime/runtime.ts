@@ -21,7 +21,6 @@ import {
 import type { Log } from "../step.ts";
 import { Supervisor, type ActorThread } from "../supervision/supervisor.ts";
 import {
-  CONTROL_DEATHS_WORD,
   CONTROL_MODEL_EXIT_WORD,
   type ActorThreadData,
   type RuntimePlan,
@@ -86,7 +85,8 @@ export class Runtime {
     }
     this.plan = this.#resources.plan;
     this.engineId = this.#resources.engineId;
-    this.ends = openThreadEnds(this.plan, native);
+    // One thread is front end, supervisor and, without a built-in scheduler, the connector's: one producer.
+    this.ends = openThreadEnds(this.plan, native, ACTOR_FRONT_END);
     this.supervisor = this.#supervise(log);
   }
 
@@ -154,15 +154,13 @@ export class Runtime {
   }
 
   #supervise(log: Log): Supervisor {
-    const control = new Int32Array(this.plan.control);
     const counters = new CounterBlock(this.plan.counters, ACTOR_SUPERVISOR);
     const trace = openThreadTrace(this.plan, ACTOR_SUPERVISOR, 1, this.native);
     return new Supervisor({
       log,
       nowMs: this.ends.nowMs,
       onDeath: (actor, epoch) => {
-        // Pairs with the thread hosts' loads: from now on an unpublished record may be a hole.
-        Atomics.add(control, CONTROL_DEATHS_WORD, 1);
+        this.ends.outboxes.producerDied(actor);
         trace.record("actorDied", NONE, NONE, actor, epoch);
         counters.add(COUNTERS.actorRestarts + actor, 1);
       },

@@ -26,8 +26,6 @@ export interface ConnectorEnds extends SidePorts {
   readonly hashBlocks: NonNullable<SchedulerPorts["hashBlocks"]>;
   /** Wakes every actor that has got a message since the last call. */
   flushWakes(): void;
-  /** Actor threads that have died so far. */
-  deaths(): number;
 }
 
 /** Both sides on the attached thread, with the mailbox that feeds them. Every call enters here first. */
@@ -52,7 +50,7 @@ export class Attached {
     this.settings = ends.settings;
     this.log = ends.log;
     this.nowMs = () => ends.nowMs();
-    this.#inbox = new Inbox(ends.mailbox, () => ends.deaths());
+    this.#inbox = new Inbox(ends.mailbox);
     const blockPages = new PageAllocator(ends.tables.blocks);
     this.requests = new EmbeddedRequests(ends.tables, blockPages, ends.slots);
     this.sides = new ConnectorSides({

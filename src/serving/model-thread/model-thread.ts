@@ -27,7 +27,7 @@ export interface ModelThreadData {
  */
 async function main(data: ModelThreadData): Promise<void> {
   const native = loadNative();
-  const ends = openThreadEnds(data.plan, native);
+  const ends = openThreadEnds(data.plan, native, ACTOR_MODEL);
   const trace = openThreadTrace(data.plan, ACTOR_MODEL, data.epoch, native);
   const mailbox = ends.mailboxes[ACTOR_MODEL]!;
   const kvPool = new Float32Array(native.regionView(data.regionId));
