@@ -292,10 +292,3 @@ export const LOGPROB_INDEX = 2;
 export const LOGPROB_COUNT = 3;
 export const LOGPROB_TOKENS = 4;
 export const LOGPROB_LOGPROBS_F32 = 4 + TOP_LOGPROBS_MAX;
-
-/** Rows of the ring, a power of two: twice what the front end's mailbox holds, so that no unread message loses its row. */
-export function logprobRows(requestSlots: number, stepSequencesMax: number): number {
-  if (stepSequencesMax === 0) return 1;
-  const messages = 64 + 2 * requestSlots + 64 * stepSequencesMax;
-  return 2 ** Math.ceil(Math.log2(2 * messages));
-}

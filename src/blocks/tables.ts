@@ -1,13 +1,12 @@
+import { blockRowPages, logprobRows } from "./capacities.ts";
 import {
   BLOCK_PAGE_WORDS,
   HASH_PAGE_WORDS,
   HASH_STRIDE_WORDS,
   HASHES_PER_PAGE,
   JOB_WORDS,
-  BLOCKS_PER_PAGE,
   LOGPROB_ROW_WORDS,
   LOGPROBS_HEADER_WORDS,
-  logprobRows,
   REQUEST_WORDS,
   stepWords,
   TOKEN_PAGE_WORDS,
@@ -51,23 +50,15 @@ export const STEP_BUFFERS = 2;
 
 export function createTableBuffers(dimensions: TableDimensions): TableBuffers {
   const words = (count: number): SharedArrayBuffer => new SharedArrayBuffer(Math.max(1, count) * 4);
-  const { requestSlots, jobSlots, groups } = dimensions;
+  const { requestSlots, jobSlots } = dimensions;
   const tokenPages = Math.ceil(dimensions.tokensMax / TOKENS_PER_PAGE) + 2 * requestSlots;
   const hashPages =
     Math.ceil(dimensions.tokensMax / dimensions.hashBlockSize / HASHES_PER_PAGE) + requestSlots;
-  // Each request row and each job row wastes at most one page a group; the rest is one entry for each block that may be
-  // named at the same time: once by a request, once by a job.
-  const blockPages =
-    groups * (requestSlots + jobSlots) +
-    Math.ceil(
-      (4 * groups * Math.max(dimensions.blockCount, dimensions.tokensMax / dimensions.blockSize)) /
-        BLOCKS_PER_PAGE,
-    );
   return {
     dimensions,
     requests: words(requestSlots * REQUEST_WORDS),
     jobs: words(jobSlots * JOB_WORDS),
-    blockPages: words(blockPages * BLOCK_PAGE_WORDS),
+    blockPages: words(blockRowPages(dimensions) * BLOCK_PAGE_WORDS),
     tokenPages: words(tokenPages * TOKEN_PAGE_WORDS),
     hashPages: words(hashPages * HASH_PAGE_WORDS),
     steps: words(STEP_BUFFERS * stepWords(Math.max(1, dimensions.stepSequencesMax))),

@@ -2,6 +2,7 @@
  * Checks a KV-cache description and fills its defaults. Everything behind it may rely on the result: it is complete, frozen
  * plain data that can be sent to worker threads.
  */
+import { GROUPS_MAX } from "../blocks/layout.ts";
 import { MooncakeKvError } from "../errors.ts";
 import type { ErrorCode } from "../errors.ts";
 import {
@@ -14,8 +15,6 @@ import {
 } from "./kv-cache-config.ts";
 import type { KvCacheConfig, KvCacheConfigInput, KvCacheGroup, Rank } from "./kv-cache-config.ts";
 
-/** Groups that the shared block tables have room for. */
-const GROUPS_MAX = 16;
 const ALONE: Rank = { rank: 0, size: 1 };
 
 /** Throws MISSING, INVALID_TYPE, INVALID_VALUE or UNSUPPORTED, naming the field, its value and the remedy. */

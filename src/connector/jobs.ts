@@ -1,5 +1,4 @@
 import {
-  BLOCKS_PER_PAGE,
   JOB_ANSWERED_WORD,
   JOB_BLOCK_PAGE,
   JOB_CHUNK_FIRST,
@@ -25,6 +24,7 @@ import {
   REQUEST_GENERATION,
   REQUEST_HASH_PAGE,
 } from "../blocks/layout.ts";
+import { savePagesMax } from "../blocks/capacities.ts";
 import type { Tables } from "../blocks/tables.ts";
 import { brokenInvariant } from "../errors.ts";
 import { JobRows } from "./job-rows.ts";
@@ -68,7 +68,7 @@ export class Jobs {
     this.#next = new Int32Array(jobSlots).fill(NONE);
     this.#firstOfSlot = new Int32Array(requestSlots).fill(NONE);
     this.#ofSlot = new Int32Array(requestSlots);
-    this.#savePagesMax = savePagesMax(ports);
+    this.#savePagesMax = savePagesMax(dimensions);
     for (let job = 0; job < jobSlots; job++) {
       if (Atomics.load(jobs, ports.tables.job(job) + JOB_LIVE_WORD) === 0)
         this.#free[this.#freeCount++] = job;
@@ -281,13 +281,4 @@ export function* jobChains(tables: Tables): Iterable<number> {
     for (let group = 0; group < tables.dimensions.groups; group++)
       yield tables.jobs[at + JOB_BLOCK_PAGE + group]!;
   }
-}
-
-/** The arena holds each nameable block twice for rows and loads (tables.ts counts it four times); saves get what is over. */
-function savePagesMax(ports: SchedulerPorts): number {
-  const { groups, requestSlots, jobSlots, blockCount, tokensMax, blockSize } =
-    ports.tables.dimensions;
-  const named = groups * Math.max(blockCount, tokensMax / blockSize);
-  const reserved = groups * (requestSlots + jobSlots) + Math.ceil((2 * named) / BLOCKS_PER_PAGE);
-  return Math.max(groups, ports.tables.blocks.pages - reserved);
 }

@@ -9,6 +9,7 @@ import {
   OUTCOME_NONE,
   OUTCOME_TIMEOUT,
 } from "../actors/messages.ts";
+import { LOOKUPS_PER_REQUEST_MAX } from "../blocks/capacities.ts";
 import {
   LOOKUP_HIT,
   LOOKUP_SUBMITTED,
@@ -26,7 +27,6 @@ import { Deadlines } from "./deadlines.ts";
 import type { EngineHealth } from "./engine-health.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "./hooks.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
-import { LOOKUPS_PER_REQUEST_MAX } from "./settings.ts";
 
 const IDLE = 0;
 const ASKED = 1;

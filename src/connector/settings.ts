@@ -27,13 +27,9 @@ export interface ConnectorSettings extends Pick<
   readonly loadRetriesMax?: number;
 }
 
-/** Above this share of all KV blocks, blocks pinned without a request stop new loads: 1 / 4. */
-export const QUARANTINE_DIVISOR = 4;
 /** That many engine failures in a row and lookups answer ENGINE_DOWN at once. */
 export const ENGINE_FAILURES_MAX = 3;
 export const PROBE_BACK_OFF_MIN_MS = 100;
 export const PROBE_BACK_OFF_MAX_MS = 10_000;
 /** Ranks whose worker sides report a job: one bit each in JOB_RANKS. */
 export const RANKS_MAX = 31;
-/** Lookups of one request that may be unanswered at a time (given up ones included): mailboxes are sized by it. */
-export const LOOKUPS_PER_REQUEST_MAX = 3;

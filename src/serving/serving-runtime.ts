@@ -1,5 +1,6 @@
 import { Runtime } from "../actors/runtime/runtime.ts";
 import type { Log } from "../actors/step.ts";
+import { JOBS_PER_REQUEST_SLOT } from "../blocks/capacities.ts";
 import type { ConnectorConfig } from "../config/connector-config.ts";
 import type { KvCacheConfig } from "../config/kv-cache-config.ts";
 import { normalizeKvCacheConfig } from "../config/kv-cache-normalize.ts";
@@ -56,7 +57,7 @@ export async function startServingRuntime(options: ServingRuntimeOptions): Promi
   const kvCache = kvCacheConfigOf(model, blockCount);
   const dimensions = tableDimensions(kvCache, {
     requestSlots: options.requestSlots,
-    jobSlots: 4 * options.requestSlots,
+    jobSlots: JOBS_PER_REQUEST_SLOT * options.requestSlots,
     tokensPerRequestMax: model.contextTokensMax,
     // Waiting requests hold token rows too: room for every slot at a quarter of the context, and for one at the whole.
     tokensMax: Math.max(

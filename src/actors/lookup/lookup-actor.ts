@@ -1,3 +1,4 @@
+import { LOOKUP_RECORDS_PER_SLOT } from "../../blocks/capacities.ts";
 import { NONE, REQUEST_LOOKUP_HASHED_BLOCKS, REQUEST_LOOKUP_TOKENS } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import { settledHit } from "../../keys/prefix-hit.ts";
@@ -37,9 +38,6 @@ export interface LookupOptions {
   readonly metrics?: StoreMetrics;
 }
 
-/** A request may have this many lookups in hand: those that a scheduler side and its dead predecessor may have open. */
-const RECORDS_PER_SLOT = 6;
-
 /**
  * Answers "how many leading tokens of this request are in the pool": hashes the prompt, asks the engine whether all keys of
  * each block exist, and publishes the longest prefix. A failure of the engine is an answer of its own, never a miss.
@@ -67,7 +65,7 @@ export class LookupActor implements Actor {
     this.#keys = new LookupKeys(tables, keySpace.lookupPrefixesOfGroup);
     this.#hashing = new PromptHashing(tables);
     this.#answers = new Answers(tables);
-    this.#records = new LookupRecords(RECORDS_PER_SLOT * requestSlots, requestSlots);
+    this.#records = new LookupRecords(LOOKUP_RECORDS_PER_SLOT * requestSlots, requestSlots);
     this.#batches = new ExistsBatches(
       tables,
       this.#records,

@@ -1,5 +1,6 @@
 import { destination, pino } from "pino";
 import { threadId } from "node:worker_threads";
+import { JOBS_PER_REQUEST_SLOT } from "../../blocks/capacities.ts";
 import { RequestSlots } from "../../blocks/request-slots.ts";
 import type { TableDimensions } from "../../blocks/tables.ts";
 import type { ConnectorConfig } from "../../config/connector-config.ts";
@@ -143,7 +144,7 @@ function embeddedDimensions(
   }
   return tableDimensions(kvCache, {
     requestSlots,
-    jobSlots: 4 * requestSlots,
+    jobSlots: JOBS_PER_REQUEST_SLOT * requestSlots,
     tokensPerRequestMax,
     // Waiting requests hold rows too: twice what the blocks hold, and at least one request of full length.
     tokensMax: Math.max(2 * blockTokens, tokensPerRequestMax),

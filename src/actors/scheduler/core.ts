@@ -1,3 +1,4 @@
+import { loadBlocksMax, quarantinedBlocksMax } from "../../blocks/capacities.ts";
 import { REQUEST_STATUS } from "../../blocks/layout.ts";
 import { PageAllocator } from "../../blocks/page-arena.ts";
 import type { Tables } from "../../blocks/tables.ts";
@@ -46,10 +47,6 @@ export interface SchedulerOptions {
   readonly loadFailurePolicy?: LoadFailurePolicy;
   /** How long a request waits for its prompt's hashes before it goes on without reuse. Default 1000. */
   readonly hashTimeoutMs?: number;
-  /** Share of the blocks that loads in flight may hold. One load may always run. Default 0.5. */
-  readonly loadBlocksShare?: number;
-  /** Above this share of quarantined blocks no load starts; requests compute. Default 0.25. */
-  readonly quarantineShare?: number;
   /** Tries of one scheduling step before its requests end with FINISH_ERROR. Default 10. */
   readonly stepTriesMax?: number;
   /** Shared counters for metrics; absent: none. */
@@ -59,6 +56,8 @@ export interface SchedulerOptions {
 /** Blocked requests that one scan may look past, and how often one request may be overtaken. */
 export const PASS_OVER_MAX = 4;
 export const OVERTAKEN_MAX = 64;
+/** Room in the front end's mailbox that tokens leave to others: answers to tickets, and the supervisor's news of restarts. */
+export const FRONT_END_RESERVE = 24;
 /** How long to wait when the front end's mailbox is full: it does not tell when it has read. */
 export const ROOM_RETRY_MS = 2;
 
@@ -107,9 +106,8 @@ export class SchedulerCore {
     this.endTokens = new Set(options.endTokenIds);
     this.blockSize = tables.dimensions.blockSize;
     this.groups = tables.dimensions.groups;
-    const usable = this.allocator.usableBlocks();
-    this.loadBlocksMax = Math.floor(usable * this.options.loadBlocksShare);
-    this.quarantineMax = Math.floor(usable * this.options.quarantineShare);
+    this.loadBlocksMax = loadBlocksMax(tables.dimensions.blockCount);
+    this.quarantineMax = quarantinedBlocksMax(tables.dimensions.blockCount);
   }
 
   blocksFor(tokens: number): number {
@@ -169,8 +167,6 @@ function withDefaults(options: SchedulerOptions): Required<Omit<SchedulerOptions
     loadAsync: options.loadAsync ?? true,
     loadFailurePolicy: options.loadFailurePolicy ?? "recompute",
     hashTimeoutMs: options.hashTimeoutMs ?? 1000,
-    loadBlocksShare: options.loadBlocksShare ?? 0.5,
-    quarantineShare: options.quarantineShare ?? 0.25,
     stepTriesMax: options.stepTriesMax ?? 10,
   };
   atLeastOne("tokensPerStepMax", filled.tokensPerStepMax);
