@@ -3,6 +3,7 @@
  * Method: the real scheduler and connector sides with the simulated model, whose tokens are hashes of the KV bytes reached
  * through the block table; step buffers are read as they are sent.
  */
+import { FRONT_END_RESERVE } from "../../src/actors/scheduler/core.ts";
 import { describe, expect, it } from "vitest";
 import { FINISH_ERROR, FINISH_LENGTH, FINISH_STOP } from "../../src/actors/messages.ts";
 import {
@@ -107,11 +108,11 @@ describe("continuous batching", () => {
   it("never schedules a token for which the front end has no room", () => {
     const world = new World();
     const id = world.add(promptOf(6, 3), 4);
-    world.frontEndRoom = 2; // the end and the release of the one request
+    world.frontEndRoom = FRONT_END_RESERVE + 2; // the end and the release of the one request
     for (let turn = 0; turn < 20; turn++) world.turn();
     expect(world.ended(id).tokens.length).toBe(0);
     expect(world.turn()).toBeLessThan(world.nowMs + 10);
-    world.frontEndRoom = 3;
+    world.frontEndRoom = FRONT_END_RESERVE + 3;
     world.settle();
     expect(world.ended(id).tokens).toEqual(world.truth(promptOf(6, 3), 4));
   });

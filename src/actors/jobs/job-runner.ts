@@ -1,4 +1,4 @@
-import { JOB_STATE_DONE, JOB_STATE_NEW, NONE } from "../../blocks/layout.ts";
+import { JOB_STATE_NEW, NONE } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import { Deadlines } from "../../connector/deadlines.ts";
 import type { EngineChannel } from "../../store/engine.ts";
@@ -145,16 +145,14 @@ export class JobRunner {
     const items = this.#items;
     const item = items.item(job, worker);
     const unknown = !items.knownAs(job, ticket) || !(worker >= 0 && worker < items.workers);
-    const state = unknown ? JOB_STATE_NEW : items.state(job);
-    const repeated =
-      state !== JOB_STATE_NEW && state !== JOB_STATE_DONE && items.answered[item] === 1;
+    // Reported before, by its message, by a cancel, or as a predecessor's: whoever asks gets or got that report. Taking the
+    // job again would touch blocks and a record that may be somebody else's by now.
+    const repeated = !unknown && items.state(job) !== JOB_STATE_NEW && items.answered[item] === 1;
     if (unknown || items.active[item] === 1 || repeated) {
       this.stale(context, message);
       return;
     }
-    // Done without its message: it was cancelled before. The report is repeated, because this asker waits for one.
-    if (this.#stopping || state === JOB_STATE_DONE)
-      return this.refuse(item, OUTCOME_CANCELLED, context);
+    if (this.#stopping) return this.refuse(item, OUTCOME_CANCELLED, context);
     const now = context.nowMs();
     items.take(item, context.epoch, now);
     this.counters.jobs++;

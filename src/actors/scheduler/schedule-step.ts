@@ -1,7 +1,7 @@
 import { NONE } from "../../blocks/layout.ts";
 import { ACTOR_FRONT_END } from "../messages.ts";
 import { admit } from "./admission.ts";
-import { ROOM_RETRY_MS, type SchedulerCore } from "./core.ts";
+import { FRONT_END_RESERVE, ROOM_RETRY_MS, type SchedulerCore } from "./core.ts";
 import { STATE_RUNNING } from "./request-states.ts";
 import { scheduleNext, tokensDue } from "./sequences.ts";
 
@@ -65,7 +65,8 @@ function scheduleRunning(core: SchedulerCore, decodes: boolean): void {
  * lag. Without room for one token the step is left out and tried again soon.
  */
 function samplesMax(core: SchedulerCore): number {
-  const room = core.context.room(ACTOR_FRONT_END) - 2 * core.states.live();
+  const free = core.context.room(ACTOR_FRONT_END) - FRONT_END_RESERVE;
+  const room = free - 2 * core.states.live();
   if (room < core.options.sequencesMax) core.roomAtMs = core.context.nowMs() + ROOM_RETRY_MS;
   return Math.max(0, room);
 }
