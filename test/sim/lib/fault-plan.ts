@@ -1,5 +1,5 @@
 import type { SeededRandom } from "../../../src/actors/hosts/simulated/random.ts";
-import { ACTOR_LOADER, ACTOR_SCHEDULER } from "../../../src/actors/messages.ts";
+import { ACTOR_FRONT_END, ACTOR_LOADER, ACTOR_SCHEDULER } from "../../../src/actors/messages.ts";
 import type { TraceEventName } from "../../../src/trace/events.ts";
 
 export interface FaultPlan {
@@ -111,10 +111,16 @@ export function planFaults(random: SeededRandom, spanMs: number): FaultPlan {
     deathsAtEvents: several(0.4, 3, () => deathAtEvent(random, calls())),
     freezes: several(0.3, 3, () => ({
       atMs: random.next() * spanMs,
-      // The front end more often than others: it lags because nobody waits for it.
-      actor: random.chance(0.3) ? MORTAL_ACTORS : random.below(MORTAL_ACTORS),
+      actor: random.below(MORTAL_ACTORS),
       forMs: random.next() * (random.chance(0.4) ? 400 : 40),
-    })),
+    })).concat(
+      // The front end more often and for longer: nobody waits for it, so it may lag far behind.
+      several(0.15, 2, () => ({
+        atMs: random.next() * spanMs * 0.5,
+        actor: ACTOR_FRONT_END,
+        forMs: 200 + random.next() * 600,
+      })),
+    ),
     repeats: sometimes(0.3, 0.2),
     modelFailure: random.chance(0.03) ? 0.9 : sometimes(0.3, 0.2),
   };

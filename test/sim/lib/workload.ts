@@ -66,7 +66,7 @@ export function planRun(seed: number, random: SeededRandom): RunPlan {
     poolBytesMax: random.chance(0.3) ? 2000 + random.below(8000) : 1_000_000,
     poolEvicts: random.chance(0.7),
     poolFilled: random.chance(0.6) ? random.next() : 0,
-    frontEndCapacity: random.chance(0.5) ? 64 : 256,
+    frontEndCapacity: random.chance(0.7) ? 64 : 256,
     requests,
     dropsMs: Array.from(
       { length: often ? 1 + random.below(8) : 0 },
