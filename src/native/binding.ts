@@ -108,7 +108,11 @@ export interface KeySpaceOptions {
   readonly blockCount: number;
 }
 
-export interface EngineOptions {
+/** One member a kind of engine: each names its own options. */
+export type EngineOptions = LocalEngineOptions;
+
+/** A bounded pool in the memory of this process. */
+export interface LocalEngineOptions {
   readonly kind: "local";
   readonly poolName: string;
   readonly bytesMax: number;

@@ -1,3 +1,4 @@
+import { MooncakeKvError } from "../errors.ts";
 import type { KeySpaceOptions, SegmentRule } from "../native/binding.ts";
 
 /** What a worker side (rank) puts and gets, and what a lookup asks for: numbers into `KeySpacePlan.prefixes`. */
@@ -42,13 +43,26 @@ export function planKeySpace(options: {
   const { groups, segments, tensorParallelRank } = options;
   const plan = {
     tensorParallelRank,
-    ownPrefixOfGroup: groups.map((group) => number(group.own[0] ?? "")),
+    ownPrefixOfGroup: groups.map((group, index) => number(onlyPrefix(group.own, index))),
     lookupPrefixesOfGroup: groups.map((group) => group.lookup.map(number)),
     putStepOfGroup: groups.map((group) => group.putStep),
     putPhaseOfGroup: groups.map((group) => group.putPhase),
     segments,
   };
   return { ...plan, prefixes: [...numbers.keys()] };
+}
+
+/** Throws UNSUPPORTED for a rank that stores a block under several keys, or under none. */
+function onlyPrefix(own: readonly string[], group: number): string {
+  const [prefix, ...more] = own;
+  if (prefix !== undefined && more.length === 0) return prefix;
+  throw new MooncakeKvError({
+    code: "UNSUPPORTED",
+    field: `groups[${group}].own`,
+    value: own,
+    problem: "this build puts and gets a block of a rank under exactly one key",
+    remedy: "Store blocks in the rank's own shape (no store_tp_size).",
+  });
 }
 
 /** What the addon is told of a planned key space. */

@@ -6,6 +6,7 @@ import { noneHash } from "../../keys/none-hash.ts";
 import { poolKeyPrefixes } from "../../keys/pool-keys.ts";
 import type { NativeBinding, SegmentRule } from "../../native/binding.ts";
 import { keySpaceOptions, planKeySpace, type WorkerKeySpace } from "../../store/key-spaces.ts";
+import { openEngine } from "../../store/open-engine.ts";
 import { createCounterBuffer } from "../../trace/counters.ts";
 import { createTraceRing } from "../../trace/ring.ts";
 import { Mailbox, mailboxWords } from "../mailbox/mailbox.ts";
@@ -50,23 +51,13 @@ export class RuntimeResources {
   /** Throws what the addon refuses (a pool that is open with another size, segments that overlap); nothing stays behind. */
   constructor(options: ResourceOptions) {
     this.#native = options.native;
-    this.engineId = this.#openEngine(options.connector);
+    this.engineId = openEngine(options.native, options.connector);
     try {
       this.plan = this.#plan(options);
     } catch (error) {
       this.release(0);
       throw error;
     }
-  }
-
-  #openEngine(connector: ConnectorConfig): number {
-    return this.#native.engineOpen({
-      kind: "local",
-      poolName: connector.local.poolName,
-      bytesMax: connector.local.bytesMax,
-      ioThreads: connector.local.ioThreads,
-      verifyChecksums: connector.local.verifyChecksums,
-    });
   }
 
   #plan(options: ResourceOptions): RuntimePlan {
