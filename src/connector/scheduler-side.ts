@@ -1,4 +1,4 @@
-import { MESSAGE_KINDS } from "../actors/mailbox/codec.ts";
+import { recordStale } from "../actors/mailbox/stale.ts";
 import {
   ACTOR_LOOKUP,
   OUTCOME_ENGINE_DOWN,
@@ -108,11 +108,7 @@ export class SchedulerSide implements SchedulerHooks {
     if (this.#record(slot, REQUEST_GENERATION) !== generation) this.counters.staleMessages++;
     else if (message.kind === "hashed") ended = this.#hashes.done(slot, message.blocks);
     else ended = this.#lookups.done(slot, message.attempt);
-    if (this.counters.staleMessages !== stale) {
-      const kind = MESSAGE_KINDS.indexOf(message.kind);
-      this.#ports.trace.record("staleMessage", slot, generation, kind, 0);
-      this.#ports.log.debug({ message }, "a late, duplicate or unknown message is dropped");
-    }
+    if (this.counters.staleMessages !== stale) recordStale(this.#ports, message);
     return ended;
   }
 

@@ -1,4 +1,4 @@
-import { MESSAGE_KINDS } from "../actors/mailbox/codec.ts";
+import { recordStale } from "../actors/mailbox/stale.ts";
 import {
   ACTOR_LOADER,
   ACTOR_SAVER,
@@ -116,9 +116,7 @@ export class WorkerSide {
     const awaited = this.#started[job] === 1 && message.ticket === this.#ticket(job);
     if (message.worker !== this.#worker || !awaited) {
       this.staleMessages++;
-      const kind = MESSAGE_KINDS.indexOf(message.kind);
-      this.#ports.trace.record("staleMessage", NONE, NONE, kind, 0);
-      this.#ports.log.debug({ message }, "a report that nobody waits for is dropped");
+      recordStale(this.#ports, message);
       return false;
     }
     this.#started[job] = 0;

@@ -1,3 +1,4 @@
+import { widenTime } from "../../blocks/int32-time.ts";
 import {
   epochState,
   JOB_ANSWERED_WORD,
@@ -83,7 +84,7 @@ export class JobItems {
   }
   /** The deadline on the clock of `nowMs`: the record holds its low 32 bits. */
   deadlineMs(item: number, nowMs: number): number {
-    return nowMs + ((this.word(item, JOB_DEADLINE_MS) - (nowMs | 0)) | 0);
+    return widenTime(this.word(item, JOB_DEADLINE_MS), nowMs);
   }
 
   /** Live, of this actor's kind, and the use that the ticket names: what a message may be about. */

@@ -1,3 +1,5 @@
+import { recordStale } from "../mailbox/stale.ts";
+import { widenTime } from "../../blocks/int32-time.ts";
 import { JOB_STATE_NEW, NONE } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import { Deadlines } from "../../connector/deadlines.ts";
@@ -109,8 +111,7 @@ export class JobRunner {
 
   stale(context: ActorContext, message: Message): void {
     this.counters.staleMessages++;
-    context.trace.record("staleMessage", NONE, NONE, 0, 0);
-    context.log.debug({ message }, "a late, duplicate or unknown message is dropped");
+    recordStale(context, message);
   }
 
   /** Stops sending batches of an active item; it is reported when those in the engine are back. */
@@ -132,10 +133,8 @@ export class JobRunner {
   #receive(message: Message, context: ActorContext): void {
     if (message.kind === this.#message) this.#take(message, context);
     else if (message.kind === "stop") {
-      // The deadline crosses as an int32 (see JOB_DEADLINE_MS).
-      const now = context.nowMs();
       this.#stopping = true;
-      this.#stopMs = now + ((message.deadlineMs - (now | 0)) | 0);
+      this.#stopMs = widenTime(message.deadlineMs, context.nowMs());
     } else if (message.kind !== "actorRestarted" && !this.#work.receive(message, context))
       this.stale(context, message);
   }

@@ -1,3 +1,5 @@
+import { recordStale } from "../mailbox/stale.ts";
+import { widenTime } from "../../blocks/int32-time.ts";
 import { LOOKUP_RECORDS_PER_SLOT } from "../../blocks/capacities.ts";
 import { NONE, REQUEST_LOOKUP_HASHED_BLOCKS, REQUEST_LOOKUP_TOKENS } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
@@ -106,8 +108,7 @@ export class LookupActor implements Actor {
         return;
       case "stop":
         this.#stopping = true;
-        // The deadline crosses as an int32.
-        this.#stopMs = context.nowMs() + ((message.deadlineMs - (context.nowMs() | 0)) | 0);
+        this.#stopMs = widenTime(message.deadlineMs, context.nowMs());
         return;
       case "actorRestarted":
         // A restarted scheduler side asks anew; answers to its predecessor's questions are stale there.
@@ -294,7 +295,6 @@ export class LookupActor implements Actor {
 
   #stale(message: Message, context: ActorContext): void {
     this.counters.staleMessages++;
-    context.trace.record("staleMessage", NONE, NONE, 0, 0);
-    context.log.debug({ message }, "a late, duplicate or unknown message is dropped");
+    recordStale(context, message);
   }
 }

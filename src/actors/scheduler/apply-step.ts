@@ -42,7 +42,7 @@ export function takeStepDone(core: SchedulerCore, message: StepDone): void {
     if (step.inFlight !== 0) step.sendAgain(context);
     return;
   }
-  if (message.number !== step.inFlight) return core.stale("stepDone", NONE);
+  if (message.number !== step.inFlight) return core.stale(message);
   if (message.status < 0) return retry(core);
   core.counters.steps++;
   applyStep(core, false);

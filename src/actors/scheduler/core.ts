@@ -1,3 +1,5 @@
+import { recordStale } from "../mailbox/stale.ts";
+import type { Message } from "../messages.ts";
 import { loadBlocksMax, quarantinedBlocksMax } from "../../blocks/capacities.ts";
 import { REQUEST_STATUS } from "../../blocks/layout.ts";
 import { PageAllocator } from "../../blocks/page-arena.ts";
@@ -147,9 +149,10 @@ export class SchedulerCore {
     this.context.trace.record(event, slot, this.states.generation[slot]!, first, second);
   }
 
-  stale(what: string, slot: number): void {
+  /** `recorded`: the connector has traced and logged it. */
+  stale(message: Message, recorded = false): void {
     this.counters.staleMessages++;
-    this.context.log.debug({ message: what, slot }, "late, duplicate or unknown message dropped");
+    if (!recorded) recordStale(this.context, message);
   }
 }
 

@@ -105,7 +105,7 @@ export class SchedulerActor implements Actor {
         return takeLookupDone(core, message);
       case "loadDone":
       case "saveDone":
-        if (core.connector?.receive(message) !== true) core.stale(message.kind, NONE);
+        if (core.connector?.receive(message) !== true) core.stale(message, core.connector !== null);
         return;
       case "stepDone":
         takeStepDone(core, message);
@@ -128,7 +128,7 @@ export class SchedulerActor implements Actor {
       case "slotReleased":
       case "stopped":
       case "tokenGenerated":
-        core.stale(message.kind, NONE);
+        core.stale(message);
     }
   }
 }
@@ -141,18 +141,20 @@ function isCurrent(core: SchedulerCore, slot: number, generation: number): boole
   );
 }
 
-function takeAdd(core: SchedulerCore, { slot, generation }: AddRequest): void {
+function takeAdd(core: SchedulerCore, message: AddRequest): void {
+  const { slot, generation } = message;
   const { states } = core;
   // After a restart the request was found in the table before its message came, and may even be over by now.
   const seen = states.state[slot] === STATE_FREE && states.generation[slot] === generation;
-  if (seen || isCurrent(core, slot, generation)) return core.stale("addRequest", slot);
+  if (seen || isCurrent(core, slot, generation)) return core.stale(message);
   if (states.state[slot] !== STATE_FREE)
     brokenInvariant("slot is used again before its release", slot);
   addRequest(core, slot, 0);
 }
 
-function takeAbort(core: SchedulerCore, { slot, generation }: AbortRequest): void {
-  if (!isCurrent(core, slot, generation)) return core.stale("abortRequest", slot);
+function takeAbort(core: SchedulerCore, message: AbortRequest): void {
+  const { slot, generation } = message;
+  if (!isCurrent(core, slot, generation)) return core.stale(message);
   abort(core, slot);
 }
 
@@ -165,7 +167,7 @@ function takeHashed(core: SchedulerCore, message: Hashed): void {
   const { states, connector } = core;
   const { slot, generation, blocks } = message;
   if (connector !== null) connector.receive(message);
-  if (!isCurrent(core, slot, generation)) return core.stale("hashed", slot);
+  if (!isCurrent(core, slot, generation)) return core.stale(message, connector !== null);
   states.hashPending[slot] = 0;
   states.hashedBlocks[slot] = Math.max(states.hashedBlocks[slot]!, blocks);
   if (states.state[slot] === STATE_DRAINING) return release(core, slot);
@@ -178,7 +180,7 @@ function takeLookupDone(core: SchedulerCore, message: LookupDone): void {
   const { states, connector } = core;
   const { slot, generation } = message;
   const expected = connector?.receive(message) === true;
-  if (!isCurrent(core, slot, generation)) return core.stale("lookupDone", slot);
+  if (!isCurrent(core, slot, generation)) return core.stale(message, connector !== null);
   if (states.state[slot] === STATE_DRAINING) return release(core, slot);
   if (!expected || states.state[slot] !== STATE_PARKED_LOOKUP) return;
   unpark(core, slot);
