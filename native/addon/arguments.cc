@@ -102,6 +102,7 @@ Options::Options(napi_env env, napi_value value, std::string path) : path_(std::
 
 napi_value Options::property(const char* name) const { return object_.Get(name); }
 
+bool Options::has(const char* name) const { return !object_.Get(name).IsUndefined(); }
 int64_t Options::integer(const char* name, int64_t min, int64_t max) const {
   return readInteger(object_.Env(), property(name), field(name), min, max);
 }

@@ -34,6 +34,8 @@ class Options {
  public:
   Options(napi_env env, napi_value value, std::string path = "options");
 
+  /** Given, and not undefined. */
+  bool has(const char* name) const;
   int64_t integer(const char* name, int64_t min, int64_t max) const;
   int32_t id(const char* name) const { return static_cast<int32_t>(integer(name, INT32_MIN, INT32_LAST)); }
   std::string string(const char* name) const;

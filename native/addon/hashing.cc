@@ -1,5 +1,6 @@
 // hasherRegister, hasherRelease, hashBlocks.
 #include <memory>
+#include <optional>
 
 #include "addon/arguments.h"
 #include "addon/memories.h"
@@ -18,16 +19,20 @@ Registry<Hasher>& hashers() {
 
 napi_value hasherRegister(const Arguments<1>& arguments) {
   const Options options(arguments.env, arguments[0]);
-  const std::string algorithm = options.string("algorithm");
-  if (algorithm != "sha256_cbor") {
-    throw Error("UNSUPPORTED", "options.algorithm", algorithm, "the addon does not compute it", "Use \"sha256_cbor\".");
+  const std::string name = options.string("algorithm");
+  const std::optional<HashAlgorithm> algorithm = hashAlgorithm(name);
+  if (!algorithm) {
+    throw Error("UNSUPPORTED", "options.algorithm", name, "the addon does not compute it",
+                "Use \"sha256\", \"sha256_cbor\", \"xxhash\" or \"xxhash_cbor\".");
   }
   const View noneHash = options.view("noneHash");
   const auto blockSize = static_cast<int32_t>(options.integer("blockSize", 1, Hasher::BLOCK_SIZE_MAX));
+  const auto lookahead = options.has("lookaheadTokens") ? options.integer("lookaheadTokens", 0, Hasher::LOOKAHEAD_MAX) : 0;
   auto tokens = sharedMemories().require(options.id("tokensSharedId"));
   auto hashes = sharedMemories().require(options.id("hashesSharedId"));
   const std::span<const uint8_t> none(noneHash.data, noneHash.bytes);
-  return number(arguments.env, hashers().add(std::make_shared<Hasher>(blockSize, none, std::move(tokens), std::move(hashes))));
+  const Hasher::Options made = {*algorithm, blockSize, static_cast<int32_t>(lookahead)};
+  return number(arguments.env, hashers().add(std::make_shared<Hasher>(made, none, std::move(tokens), std::move(hashes))));
 }
 
 napi_value hasherRelease(const Arguments<1>& arguments) {

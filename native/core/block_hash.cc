@@ -4,40 +4,14 @@
 #include <cstring>
 #include <utility>
 
+#include "core/cbor_encoder.h"
 #include "core/error.h"
 #include "core/pages.h"
-#include "core/sha256.h"
+#include "core/pickle_encoder.h"
 
 namespace mooncake_kv {
 
 namespace {
-
-constexpr uint8_t CBOR_ARRAY = 0x80;
-constexpr uint8_t CBOR_BYTES = 0x40;
-constexpr uint8_t CBOR_UNSIGNED = 0x00;
-constexpr uint8_t CBOR_NULL = 0xf6;
-/** Array head, parent, head of the token array. */
-constexpr size_t HEAD_BYTES_MAX = 1 + 5 + 64 + 5;
-
-/** A CBOR head: major type and argument in the shortest form, as canonical CBOR wants. */
-inline uint8_t* encodeHead(uint8_t* to, uint8_t major, uint32_t argument) {
-  if (argument < 24) {
-    *to++ = static_cast<uint8_t>(major | argument);
-  } else if (argument < 0x100) {
-    *to++ = major | 24;
-    *to++ = static_cast<uint8_t>(argument);
-  } else if (argument < 0x10000) {
-    *to++ = major | 25;
-    *to++ = static_cast<uint8_t>(argument >> 8);
-    *to++ = static_cast<uint8_t>(argument);
-  } else {
-    *to++ = major | 26;
-    const uint32_t big = __builtin_bswap32(argument);
-    std::memcpy(to, &big, 4);
-    to += 4;
-  }
-  return to;
-}
 
 Error chainEnds(const char* field, int32_t block) {
   return invalidValue(field, block, "the page chain ends before this block", "Allocate pages for the whole row first.");
@@ -82,43 +56,99 @@ class ExtrasReader {
   const bool present_;
 };
 
+/** One request's blocks: from the token row through the message to the digest row. */
+template <class Encoder, class Digest>
+class Row {
+ public:
+  Row(const Hasher::Options& options, ChainCursor tokens, ChainCursor hashes, ExtrasReader& extras)
+      : options_(options), tokens_(tokens), hashes_(hashes), extras_(extras) {}
+
+  /** Hashes `block`, the next one of the row, after `parent`; returns its digest, in the row. */
+  std::span<const uint8_t> hash(int32_t block, std::span<const uint8_t> parent) {
+    const int32_t extraBytes = extras_.present() ? extras_.readBytes(block) : 0;
+    uint8_t* const from = messageWith(static_cast<size_t>(extraBytes) + parent.size());
+    const auto count = static_cast<uint32_t>(options_.blockSize);
+    const auto lookahead = static_cast<uint32_t>(options_.lookaheadTokens);
+    uint8_t* to = Encoder::begin(from, parent, count);
+    to = Encoder::endTokens(encodeTokens(to, tokens_, options_.blockSize, block), count);
+    if (lookahead > 0) to = Encoder::beginLookahead(to, lookahead);
+    to = extraBytes == 0 ? Encoder::none(to) : extras_.copy(to, extraBytes, block);
+    if (lookahead > 0) {
+      ChainCursor ahead = tokens_;
+      to = Encoder::endLookahead(encodeTokens(to, ahead, options_.lookaheadTokens, block), lookahead);
+    }
+    static thread_local std::vector<uint8_t> frames;
+    const std::span<uint8_t> message = Encoder::finish(from, to, frames, Digest::ROOM);
+    int32_t* digest = nullptr;
+    if (hashes_.run(digest) == 0) throw chainEnds("hashPage", block);
+    hashes_.take(1);
+    uint8_t* const out = reinterpret_cast<uint8_t*>(digest);
+    digest_(message.data(), message.size(), out);
+    return {out, Digest::BYTES};
+  }
+
+ private:
+  static uint8_t* encodeTokens(uint8_t* to, ChainCursor& row, int32_t count, int32_t block) {
+    for (int32_t left = count; left > 0;) {
+      int32_t* words = nullptr;
+      const int32_t part = std::min(left, row.run(words));
+      if (part == 0) throw chainEnds("tokenPage", block);
+      to = Encoder::tokens(to, words, part);
+      row.take(part);
+      left -= part;
+    }
+    return to;
+  }
+
+  /** Room for a whole message, kept from call to call. */
+  uint8_t* messageWith(size_t otherBytes) {
+    static thread_local std::vector<uint8_t> message;
+    const size_t tokens = static_cast<size_t>(options_.blockSize) + static_cast<size_t>(options_.lookaheadTokens);
+    const size_t bytes = Encoder::OTHER_BYTES_MAX + Encoder::TOKEN_BYTES_MAX * tokens + otherBytes + Digest::ROOM;
+    if (message.size() < bytes) message.resize(bytes);
+    return message.data();
+  }
+
+  const Hasher::Options& options_;
+  ChainCursor tokens_;
+  ChainCursor hashes_;
+  ExtrasReader& extras_;
+  const Digest digest_;
+};
+
 }  // namespace
 
-uint8_t* encodeBlockHead(uint8_t* to, std::span<const uint8_t> parent, uint32_t tokens) {
-  to = encodeHead(to, CBOR_ARRAY, 3);
-  to = encodeHead(to, CBOR_BYTES, static_cast<uint32_t>(parent.size()));
-  std::memcpy(to, parent.data(), parent.size());
-  return encodeHead(to + parent.size(), CBOR_ARRAY, tokens);
-}
-
-uint8_t* encodeTokens(uint8_t* to, const int32_t* tokens, int32_t count) {
-  for (int32_t i = 0; i < count; i++) {
-    const uint32_t token = static_cast<uint32_t>(tokens[i]);
-    if (token < 0x100) {
-      to = encodeHead(to, CBOR_UNSIGNED, token);
-      continue;
-    }
-    // Two or four bytes without a branch: which of the two is a coin toss for the usual vocabulary of some 100,000 tokens.
-    const bool wide = token >= 0x10000;
-    *to = static_cast<uint8_t>(CBOR_UNSIGNED | (25 + wide));
-    const uint32_t big = __builtin_bswap32(token << (wide ? 0 : 16));
-    std::memcpy(to + 1, &big, 4);
-    to += wide ? 5 : 3;
+Hasher::Hasher(Options options, std::span<const uint8_t> noneHash, std::shared_ptr<Memory> tokens, std::shared_ptr<Memory> hashes)
+    : options_(options), noneHash_(noneHash.begin(), noneHash.end()), tokens_(std::move(tokens)), hashes_(std::move(hashes)) {
+  if (options.blockSize < 1 || options.blockSize > BLOCK_SIZE_MAX) {
+    throw invalidValue("blockSize", options.blockSize, "a block holds 1 to 65535 tokens", "Set block_size to the model's block size.");
   }
-  return to;
-}
-
-Hasher::Hasher(int32_t blockSize, std::span<const uint8_t> noneHash, std::shared_ptr<Memory> tokens, std::shared_ptr<Memory> hashes)
-    : blockSize_(blockSize), noneHash_(noneHash.begin(), noneHash.end()), tokens_(std::move(tokens)), hashes_(std::move(hashes)) {
-  if (blockSize < 1 || blockSize > BLOCK_SIZE_MAX) {
-    throw invalidValue("blockSize", blockSize, "a block holds 1 to 65535 tokens", "Set block_size to the model's block size.");
+  if (options.lookaheadTokens < 0 || options.lookaheadTokens > LOOKAHEAD_MAX) {
+    throw invalidValue("lookaheadTokens", options.lookaheadTokens, "a hash covers 0 to 1024 tokens after its block",
+                       "Pass the drafter's number of look-ahead tokens.");
   }
-  if (noneHash.size() != SHA256_BYTES) {
-    throw invalidValue("noneHash", static_cast<int64_t>(noneHash.size()), "it must have 32 bytes", "Pass the digest of the hash seed.");
+  // Without a seed vLLM's xxhash variants draw 32 bytes, more than their digests have.
+  const bool drawn = digestBytes(options.algorithm) == XXH3_BYTES && noneHash.size() == RANDOM_NONE_HASH_BYTES;
+  if (noneHash.size() != digestBytes(options.algorithm) && !drawn) {
+    throw invalidValue("noneHash", static_cast<int64_t>(noneHash.size()), "it has not as many bytes as a digest of this algorithm",
+                       "Make it with noneHash() for the same algorithm.");
   }
 }
 
 int32_t Hasher::hash(int32_t tokenPage, int32_t hashPage, int32_t extrasPage, int32_t fromBlock, int32_t toBlock) const {
+  const Range range = {tokenPage, hashPage, extrasPage, fromBlock, toBlock};
+  switch (options_.algorithm) {
+    case HashAlgorithm::SHA256: return hashRange<PickleEncoder, Sha256Digest>(range);
+    case HashAlgorithm::SHA256_CBOR: return hashRange<CborEncoder, Sha256Digest>(range);
+    case HashAlgorithm::XXHASH: return hashRange<PickleEncoder, XxhashDigest>(range);
+    case HashAlgorithm::XXHASH_CBOR: return hashRange<CborEncoder, XxhashDigest>(range);
+  }
+  return 0;
+}
+
+template <class Encoder, class Digest>
+int32_t Hasher::hashRange(const Range& range) const {
+  const auto [tokenPage, hashPage, extrasPage, fromBlock, toBlock] = range;
   if (fromBlock < 0 || toBlock < fromBlock) {
     throw invalidValue("toBlock", toBlock, "the blocks must be a range from 0 up", "Pass 0 <= fromBlock <= toBlock.");
   }
@@ -131,48 +161,22 @@ int32_t Hasher::hash(int32_t tokenPage, int32_t hashPage, int32_t extrasPage, in
   }
 
   ChainCursor tokens = tokenChain(*tokens_);
-  if (!tokens.seek(tokenPage, int64_t{fromBlock} * blockSize_)) throw chainEnds("tokenPage", fromBlock);
+  if (!tokens.seek(tokenPage, int64_t{fromBlock} * options_.blockSize)) throw chainEnds("tokenPage", fromBlock);
   ChainCursor hashes = hashChain(*hashes_);
-  int32_t* digest = nullptr;
-  const uint8_t* parent = noneHash_.data();
+  std::span<const uint8_t> parent = noneHash_;
   if (fromBlock == 0) {
     if (!hashes.seek(hashPage, 0)) throw chainEnds("hashPage", 0);
   } else {
+    int32_t* digest = nullptr;
     if (!hashes.seek(hashPage, fromBlock - 1) || hashes.run(digest) == 0) throw chainEnds("hashPage", fromBlock - 1);
     hashes.take(1);
-    parent = reinterpret_cast<const uint8_t*>(digest);
+    parent = {reinterpret_cast<const uint8_t*>(digest), Digest::BYTES};
   }
   ExtrasReader extras(*tokens_, extrasPage);
   for (int32_t block = 0; extras.present() && block < fromBlock; block++) extras.skip(extras.readBytes(block), block);
 
-  const Sha256Compress compress = sha256Compress();
-  const size_t plainBytes = HEAD_BYTES_MAX + 5 * static_cast<size_t>(blockSize_) + 1 + SHA256_PADDING_MAX;
-  static thread_local std::vector<uint8_t> message;
-  if (message.size() < plainBytes) message.resize(plainBytes);
-  for (int32_t block = fromBlock; block < toBlock; block++) {
-    uint8_t* to = encodeBlockHead(message.data(), {parent, SHA256_BYTES}, static_cast<uint32_t>(blockSize_));
-    for (int32_t left = blockSize_; left > 0;) {
-      int32_t* words = nullptr;
-      const int32_t part = std::min(left, tokens.run(words));
-      if (part == 0) throw chainEnds("tokenPage", block);
-      to = encodeTokens(to, words, part);
-      tokens.take(part);
-      left -= part;
-    }
-    const int32_t extraBytes = extras.present() ? extras.readBytes(block) : 0;
-    if (extraBytes == 0) {
-      *to++ = CBOR_NULL;
-    } else {
-      const size_t used = static_cast<size_t>(to - message.data());
-      if (message.size() < plainBytes + static_cast<size_t>(extraBytes)) message.resize(plainBytes + static_cast<size_t>(extraBytes));
-      to = extras.copy(message.data() + used, extraBytes, block);
-    }
-    if (hashes.run(digest) == 0) throw chainEnds("hashPage", block);
-    hashes.take(1);
-    uint8_t* out = reinterpret_cast<uint8_t*>(digest);
-    sha256InPlace(compress, message.data(), static_cast<size_t>(to - message.data()), out);
-    parent = out;
-  }
+  Row<Encoder, Digest> row(options_, tokens, hashes, extras);
+  for (int32_t block = fromBlock; block < toBlock; block++) parent = row.hash(block, parent);
   return toBlock - fromBlock;
 }
 

@@ -1,5 +1,7 @@
 // Block hashes against vLLM's own, over chains of pages in any order; short chains are refused, never read past.
 #include "core/block_hash.h"
+#include "core/cbor_encoder.h"
+#include "core/pickle_encoder.h"
 #include "core/sha256.h"
 
 #include <random>
@@ -22,7 +24,7 @@ class BlockHash : public testing::Test {
     support::chain(tokens, layout::TOKEN_PAGE_WORDS, {5, 1});
     support::chain(hashes, layout::HASH_PAGE_WORDS, {3, 1});
   }
-  Hasher hasher(int32_t blockSize) { return Hasher(blockSize, support::unhex(golden::NONE_HASH), tokens.memory(), hashes.memory()); }
+  Hasher hasher(int32_t blockSize) { return Hasher({HashAlgorithm::SHA256_CBOR, blockSize, 0}, support::unhex(golden::NONE_HASH), tokens.memory(), hashes.memory()); }
   void write(int64_t index, int64_t token) {
     static constexpr int32_t pages[] = {4, 0, 2};
     const int64_t page = pages[index / layout::TOKENS_PER_PAGE];
@@ -107,8 +109,8 @@ TEST_F(BlockHash, BlocksAndExtrasThatStraddlePagesEqualOneRowInOnePiece) {
   word = 0;
   for (int32_t block = 0; block < BLOCKS; block++) {
     std::vector<uint8_t> message(5 * SIZE + EXTRA + 200);
-    uint8_t* to = encodeBlockHead(message.data(), parent, SIZE);
-    to = encodeTokens(to, row.data() + block * SIZE, SIZE);
+    uint8_t* to = CborEncoder::begin(message.data(), parent, SIZE);
+    to = CborEncoder::tokens(to, row.data() + block * SIZE, SIZE);
     word++;
     for (int32_t i = 0; i < EXTRA; i++) *to++ = reinterpret_cast<uint8_t*>(&extra(word + i / 4))[i % 4];
     word += (EXTRA + 3) / 4;
@@ -116,6 +118,66 @@ TEST_F(BlockHash, BlocksAndExtrasThatStraddlePagesEqualOneRowInOnePiece) {
     sha256InPlace(sha256CompressPortable, message.data(), static_cast<size_t>(to - message.data()), parent.data());
     ASSERT_EQ(hashOf(block), support::hex(parent.data(), 32)) << block;
   }
+}
+
+TEST_F(BlockHash, EveryAlgorithmWithLookaheadAcrossPages) {
+  constexpr int32_t SIZE = 300, LOOKAHEAD = 5, BLOCKS = 6;
+  std::vector<int32_t> row;
+  for (int32_t i = 0; i < SIZE * BLOCKS + LOOKAHEAD; i++) {
+    row.push_back(i * 977 + 60000);
+    write(i, row.back());
+  }
+  const auto check = [&]<class Encoder, class Digest>(HashAlgorithm algorithm, size_t noneBytes, Encoder, Digest digest) {
+    std::vector<uint8_t> parent(noneBytes, 0x5a);
+    const Hasher under({algorithm, SIZE, LOOKAHEAD}, parent, tokens.memory(), hashes.memory());
+    ASSERT_EQ(under.hash(4, 3, layout::NONE, 0, 2), 2);
+    ASSERT_EQ(under.hash(4, 3, layout::NONE, 2, BLOCKS), BLOCKS - 2);
+    for (int32_t block = 0; block < BLOCKS; block++) {
+      std::vector<uint8_t> message(Encoder::TOKEN_BYTES_MAX * row.size() + 300);
+      std::vector<uint8_t> frames;
+      uint8_t* to = Encoder::begin(message.data(), parent, SIZE);
+      to = Encoder::endTokens(Encoder::tokens(to, row.data() + block * SIZE, SIZE), SIZE);
+      to = Encoder::none(Encoder::beginLookahead(to, LOOKAHEAD));
+      to = Encoder::endLookahead(Encoder::tokens(to, row.data() + (block + 1) * SIZE, LOOKAHEAD), LOOKAHEAD);
+      const std::span<uint8_t> done = Encoder::finish(message.data(), to, frames, Digest::ROOM);
+      parent.resize(Digest::BYTES);
+      digest(done.data(), done.size(), parent.data());
+      ASSERT_EQ(hashOf(block).substr(0, 2 * Digest::BYTES), support::hex(parent.data(), Digest::BYTES)) << block;
+    }
+  };
+  check(HashAlgorithm::SHA256, 32, PickleEncoder(), Sha256Digest());
+  check(HashAlgorithm::SHA256_CBOR, 32, CborEncoder(), Sha256Digest());
+  check(HashAlgorithm::XXHASH, 32, PickleEncoder(), XxhashDigest());
+  check(HashAlgorithm::XXHASH_CBOR, 16, CborEncoder(), XxhashDigest());
+}
+
+TEST_F(BlockHash, LongBlocksInSeveralFrames) {
+  // The digest is hashlib's over pickle's: a message above 64 KiB has two frames.
+  Words many(24 * layout::TOKEN_PAGE_WORDS);
+  std::vector<int32_t> pages;
+  for (int32_t page = 0; page < 24; page++) pages.push_back(page);
+  support::chain(many, layout::TOKEN_PAGE_WORDS, pages);
+  constexpr int32_t SIZE = 20000;
+  std::vector<int32_t> row;
+  for (int32_t i = 0; i < SIZE; i++) {
+    row.push_back(100000 + i);
+    many[static_cast<size_t>(i / layout::TOKENS_PER_PAGE * layout::TOKEN_PAGE_WORDS + layout::PAGE_HEADER_WORDS +
+                             i % layout::TOKENS_PER_PAGE)] = row.back();
+  }
+  std::vector<uint8_t> parent = support::unhex(golden::NONE_HASH);
+  const Hasher large({HashAlgorithm::SHA256, SIZE, 0}, parent, many.memory(), hashes.memory());
+  ASSERT_EQ(large.hash(0, 3, layout::NONE, 0, 1), 1);
+  EXPECT_EQ(hashOf(0), "92de2519b0d286d5d1a3611217bedd6d4fc848c7d58181340847a3932b62c4c3");
+}
+
+TEST_F(BlockHash, RefusesParentsOfOtherLengths) {
+  const auto made = [&](HashAlgorithm algorithm, size_t bytes, int32_t lookahead) {
+    return support::errorOf([&] { Hasher({algorithm, 16, lookahead}, std::vector<uint8_t>(bytes), tokens.memory(), hashes.memory()); });
+  };
+  EXPECT_EQ(made(HashAlgorithm::SHA256, 16, 0), "INVALID_VALUE");
+  EXPECT_EQ(made(HashAlgorithm::XXHASH, 20, 0), "INVALID_VALUE");
+  EXPECT_EQ(made(HashAlgorithm::XXHASH, 16, -1), "INVALID_VALUE");
+  EXPECT_EQ(made(HashAlgorithm::XXHASH, 16, Hasher::LOOKAHEAD_MAX + 1), "INVALID_VALUE");
 }
 
 TEST_F(BlockHash, ShortChainsAreRefused) {

@@ -1,0 +1,40 @@
+// XXH3 with 128 bits against digests of the reference library, by both loops, at every length where its rule changes.
+#include "core/xxh3.h"
+
+#include "golden_encodings.h"
+#include "support.h"
+
+using namespace mooncake_kv;
+
+namespace {
+
+std::vector<uint8_t> messageOf(size_t bytes) {
+  std::vector<uint8_t> message(bytes);  // Exactly that long, so that a sanitizer sees every read past its end.
+  for (size_t i = 0; i < bytes; i++) message[i] = static_cast<uint8_t>(i * i * 7 + i * 13 + bytes);
+  return message;
+}
+
+std::string digest(Xxh3Accumulate accumulate, const std::vector<uint8_t>& message) {
+  uint8_t out[XXH3_BYTES];
+  xxh3Digest(accumulate, message.data(), message.size(), out);
+  return support::hex(out, sizeof out);
+}
+
+TEST(Xxh3, PortableGivesKnownDigests) {
+  for (const golden::Xxh3Case& one : golden::XXH3) EXPECT_EQ(digest(xxh3AccumulatePortable, messageOf(one.bytes)), one.digest) << one.bytes;
+}
+
+TEST(Xxh3, Avx2GivesKnownDigests) {
+  if (xxh3AccumulateAvx2() == nullptr) GTEST_SKIP() << "this machine has no AVX2";
+  for (const golden::Xxh3Case& one : golden::XXH3) EXPECT_EQ(digest(xxh3AccumulateAvx2(), messageOf(one.bytes)), one.digest) << one.bytes;
+}
+
+TEST(Xxh3, BothAgreeAtEveryLength) {
+  if (xxh3AccumulateAvx2() == nullptr) GTEST_SKIP() << "this machine has no AVX2";
+  for (size_t bytes = 0; bytes < 2200; bytes++) {
+    const std::vector<uint8_t> message = messageOf(bytes);
+    ASSERT_EQ(digest(xxh3AccumulatePortable, message), digest(xxh3AccumulateAvx2(), message)) << bytes;
+  }
+}
+
+}  // namespace
