@@ -18,7 +18,22 @@ export interface Actor {
 
   /** True once after `stop` nothing is in flight. */
   idle(): boolean;
+
+  /**
+   * What a person needs who looks for what is stuck: plain data, read between two steps; it may allocate. `nowMs` is the host's
+   * time, for ages. Every actor that a thread host runs has it.
+   */
+  inspect?(nowMs: number): ActorInspection;
 }
+
+export interface ActorInspection {
+  /** Counted since this incarnation started, and gauges. */
+  readonly counters: Readonly<Record<string, number>>;
+  /** What is in hand, at most INSPECTED_MAX of each kind; plain data with readable names. */
+  readonly inHand: Readonly<Record<string, unknown>>;
+}
+/** Requests, lookups or jobs that one inspection lists: enough to see what they wait for. The counters have them all. */
+export const INSPECTED_MAX = 64;
 
 export interface Inbox {
   /** Next message of this step, or null. */

@@ -1,8 +1,9 @@
-import { parentPort, workerData } from "node:worker_threads";
+import { parentPort, workerData, type MessagePort } from "node:worker_threads";
 import { loadNative } from "../../native/load.ts";
 import { attachNativeChannel } from "../../store/native-channel.ts";
 import { CounterBlock } from "../../trace/counters.ts";
 import { NONE } from "../../blocks/layout.ts";
+import { serveThreadControl } from "../control/thread-control.ts";
 import type { ActorThreadData } from "../plan.ts";
 import type { FailOrder, LifeCycle } from "../supervision/supervisor.ts";
 import { createActor } from "./create-actor.ts";
@@ -10,11 +11,14 @@ import { openThreadContext } from "./thread-context.ts";
 import { openThreadEnds } from "./thread-ends.ts";
 import { ThreadHost } from "./thread-host.ts";
 
+/** What the supervisor adds. */
+type ThreadData = ActorThreadData & { readonly epoch: number; readonly control: MessagePort };
+
 /**
  * Entry of an actor's worker thread (scheduler, lookup, loader, saver). It is ready when its wake handle is open: from then
  * on messages and completions start steps.
  */
-function main(data: ActorThreadData & { readonly epoch: number }): void {
+function main(data: ThreadData): void {
   const { plan, actor, epoch } = data;
   const native = loadNative();
   const ends = openThreadEnds(plan, native, actor);
@@ -29,13 +33,14 @@ function main(data: ActorThreadData & { readonly epoch: number }): void {
           channelId: channel.channelId,
           epoch,
         });
-  const { context, tick } = openThreadContext(data, ends, native, engine);
+  const { context, tick, logger } = openThreadContext(data, ends, native, engine);
   const counters = new CounterBlock(plan.counters, actor);
   if (epoch > 1) counters.resetGauges();
   const wakeId = plan.wakeIds[actor]!;
   const notify = (message: LifeCycle): void => parentPort?.postMessage(message);
+  const instance = createActor({ data, ends, context, counters });
   const host = new ThreadHost({
-    actor: createActor({ data, ends, context, counters }),
+    actor: instance,
     tables: ends.tables,
     context,
     mailbox: ends.mailboxes[actor]!,
@@ -51,6 +56,13 @@ function main(data: ActorThreadData & { readonly epoch: number }): void {
   });
   // Orders do not keep a thread alive that has stopped.
   parentPort?.unref();
+  serveThreadControl({
+    port: data.control,
+    actor: instance,
+    logger,
+    wake: host.wake,
+    nowMs: ends.nowMs,
+  });
   native.wakeOpen(wakeId, host.wake, true);
   context.trace.record("actorStarted", NONE, NONE, actor, epoch);
   notify({ lifeCycle: "ready" });
@@ -58,4 +70,4 @@ function main(data: ActorThreadData & { readonly epoch: number }): void {
   host.wake();
 }
 
-main(workerData as ActorThreadData & { readonly epoch: number });
+main(workerData as ThreadData);

@@ -1,5 +1,6 @@
 import { REQUEST_LOOKUP_WORD } from "../../blocks/layout.ts";
 import { brokenInvariant } from "../../errors.ts";
+import type { Logger } from "pino";
 import type { NativeBinding } from "../../native/binding.ts";
 import type { EngineChannel } from "../../store/engine.ts";
 import type { ActorContext } from "../step.ts";
@@ -12,6 +13,8 @@ export interface ThreadContext {
   readonly context: ActorContext;
   /** Takes the time for the next step; `context.nowMs()` stands still until the next call. */
   readonly tick: () => number;
+  /** `context.log` itself. */
+  readonly logger: Logger;
 }
 
 /** What an actor on its own thread gets from outside. `engine` is null for actors without a channel. */
@@ -23,12 +26,13 @@ export function openThreadContext(
 ): ThreadContext {
   const { plan, actor, epoch } = data;
   const { requests } = ends.tables;
+  const logger = openThreadLog(actor, plan.logLevel);
   let nowMs = ends.nowMs();
   const context: ActorContext = {
     epoch,
     nowMs: () => nowMs,
     random: Math.random,
-    log: openThreadLog(actor, plan.logLevel),
+    log: logger,
     trace: openThreadTrace(plan, actor, epoch, native),
     get engine(): EngineChannel {
       return engine ?? brokenInvariant("actor without an engine channel", actor);
@@ -40,5 +44,5 @@ export function openThreadContext(
     hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
       native.hashBlocks(plan.hasherId, tokenPage, hashPage, extrasPage, fromBlock, toBlock),
   };
-  return { context, tick: () => (nowMs = ends.nowMs()) };
+  return { context, logger, tick: () => (nowMs = ends.nowMs()) };
 }

@@ -15,7 +15,8 @@ import {
   type Save,
   type SaveDone,
 } from "../messages.ts";
-import type { ActorContext, Inbox } from "../step.ts";
+import type { ActorContext, ActorInspection, Inbox } from "../step.ts";
+import { inspectJobs } from "./inspect.ts";
 import { ItemQueue } from "./item-queue.ts";
 import type { JobItems } from "./job-items.ts";
 
@@ -107,6 +108,20 @@ export class JobRunner {
 
   idle(): boolean {
     return this.#items.activeCount === 0 && this.#foreignBatches === 0;
+  }
+
+  /** `counters` are the actor's own. */
+  inspect(counters: object, nowMs: number): ActorInspection {
+    const inFlight = {
+      jobsInHand: this.#items.activeCount,
+      batchesInFlight: this.#ownBatches,
+      batchesOfPredecessors: this.#foreignBatches,
+      jobsQueued: this.#queue.size,
+    };
+    return {
+      counters: { ...this.counters, ...counters, ...inFlight },
+      inHand: { ...inspectJobs(this.#items, nowMs), stopping: this.#stopping },
+    };
   }
 
   stale(context: ActorContext, message: Message): void {

@@ -28,7 +28,7 @@ import {
 import { keyCode, outcomeOfCode } from "../jobs/outcomes.ts";
 import { countBatch, type StoreMetrics } from "../jobs/store-metrics.ts";
 import { OUTCOME_CANCELLED, type LoadDone, type Message } from "../messages.ts";
-import type { Actor, ActorContext, Inbox } from "../step.ts";
+import type { Actor, ActorContext, ActorInspection, Inbox } from "../step.ts";
 import { LoadProgress } from "./load-progress.ts";
 import { subBatchEnd } from "./sub-batches.ts";
 
@@ -101,6 +101,10 @@ export class LoaderActor implements Actor, JobWork {
 
   idle(): boolean {
     return this.#runner.idle();
+  }
+
+  inspect(nowMs: number): ActorInspection {
+    return this.#runner.inspect(this.counters, nowMs);
   }
 
   begin(item: number): void {

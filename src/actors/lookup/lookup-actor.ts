@@ -3,7 +3,6 @@ import { widenTime } from "../../blocks/int32-time.ts";
 import { LOOKUP_RECORDS_PER_SLOT } from "../../blocks/capacities.ts";
 import { NONE, REQUEST_LOOKUP_HASHED_BLOCKS, REQUEST_LOOKUP_TOKENS } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
-import { settledHit } from "../../keys/prefix-hit.ts";
 import type { EngineChannel } from "../../store/engine.ts";
 import type { WorkerKeySpace } from "../../store/key-spaces.ts";
 import { COUNTERS } from "../../trace/counters.ts";
@@ -20,11 +19,13 @@ import {
   type Lookup,
   type Message,
 } from "../messages.ts";
-import type { Actor, ActorContext, Inbox } from "../step.ts";
+import type { Actor, ActorContext, ActorInspection, Inbox } from "../step.ts";
 import { Answers } from "./answers.ts";
 import { LookupKeys } from "./batching.ts";
 import { ExistsBatches } from "./exists-batches.ts";
 import { createLookupCounters, type LookupCounters } from "./lookup-counters.ts";
+import { inspectLookups } from "./inspect.ts";
+import { foundTokens, outcomeOf } from "./lookup-outcome.ts";
 import { LookupRecords, RECORD_ASKING, RECORD_HASHING } from "./lookup-records.ts";
 import { PromptHashing } from "./prompt-hashing.ts";
 import { forEachQuestion, isCurrent, promptBlocks } from "./requests.ts";
@@ -93,6 +94,14 @@ export class LookupActor implements Actor {
 
   idle(): boolean {
     return this.#records.used === 0 && this.#hashing.pending() === 0 && this.#batches.foreign === 0;
+  }
+
+  inspect(nowMs: number): ActorInspection {
+    const queues = {
+      promptsToHash: this.#hashing.pending(),
+      batchesOfPredecessors: this.#batches.foreign,
+    };
+    return inspectLookups(this.counters, this.#records, queues, nowMs);
   }
 
   #receive(message: Message, context: ActorContext): void {
@@ -224,32 +233,18 @@ export class LookupActor implements Actor {
     if (records.inFlight[record]! > 0) return;
     const waits = records.phase[record] === RECORD_HASHING && records.discarded[record] === 0;
     if (waits || records.hasMore(record)) return;
-    this.#finish(record, this.#outcome(record), context);
-  }
-
-  #outcome(record: number): number {
-    const records = this.#records;
-    if (records.discarded[record] === 1) return OUTCOME_CANCELLED;
-    if (records.undecided(record)) return records.failure[record]!;
-    return this.#hit(record) > 0 ? OUTCOME_HIT : OUTCOME_MISS;
-  }
-
-  #hit(record: number): number {
-    const records = this.#records;
-    const absent = records.absentKey[record]!;
-    const keys = absent === NONE ? records.endKey[record]! : absent;
-    const leading = Math.floor(keys / this.#keys.keysPerChunk);
     const { blockSize } = this.#tables.dimensions;
-    return settledHit(leading * blockSize, records.tokens[record]!, blockSize);
+    const found = foundTokens(records, record, this.#keys.keysPerChunk, blockSize);
+    this.#finish(record, outcomeOf(records, record, found), found, context);
   }
 
-  #finish(record: number, outcome: number, context: ActorContext): void {
+  #finish(record: number, outcome: number, found: number, context: ActorContext): void {
     const records = this.#records;
     const slot = records.slot[record]!;
     const generation = records.generation[record]!;
     const attempt = records.attempt[record]!;
     const microseconds = (context.nowMs() - records.beganMs[record]!) * 1000;
-    const hit = outcome === OUTCOME_HIT ? this.#hit(record) : 0;
+    const hit = outcome === OUTCOME_HIT ? found : 0;
     const state = outcome === OUTCOME_CANCELLED ? 0 : outcome;
     if (outcome === OUTCOME_HIT) this.counters.hits++;
     else if (outcome === OUTCOME_MISS) this.counters.misses++;

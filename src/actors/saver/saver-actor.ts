@@ -29,9 +29,10 @@ import {
 import { keyCode, outcomeOfCode } from "../jobs/outcomes.ts";
 import { countBatch, type StoreMetrics } from "../jobs/store-metrics.ts";
 import { OUTCOME_HIT, OUTCOME_NO_SPACE, type Message, type SaveDone } from "../messages.ts";
-import type { Actor, ActorContext, Inbox } from "../step.ts";
+import type { Actor, ActorContext, ActorInspection, Inbox } from "../step.ts";
 import { Pressure } from "./pressure.ts";
 import { keepMissing } from "./missing.ts";
+import { createSaverCounters, type SaverCounters } from "./saver-counters.ts";
 import { SavedMarks } from "./saved-marks.ts";
 
 export interface SaverOptions {
@@ -43,17 +44,6 @@ export interface SaverOptions {
   readonly metrics?: StoreMetrics;
 }
 
-export interface SaverCounters {
-  existsKeys: number;
-  putKeys: number;
-  failedKeys: number;
-  writtenBlocks: number;
-  presentBlocks: number;
-  bytes: number;
-  /** Puts that found no room. */
-  refusedPuts: number;
-}
-
 /** No reason to give an item up. */
 const GOES_ON = 0;
 
@@ -63,15 +53,7 @@ const GOES_ON = 0;
  * after the last of them.
  */
 export class SaverActor implements Actor, JobWork {
-  readonly counters: SaverCounters = {
-    existsKeys: 0,
-    putKeys: 0,
-    failedKeys: 0,
-    writtenBlocks: 0,
-    presentBlocks: 0,
-    bytes: 0,
-    refusedPuts: 0,
-  };
+  readonly counters: SaverCounters = createSaverCounters();
   readonly pressure: Pressure;
   readonly #items: JobItems;
   readonly #runner: JobRunner;
@@ -118,6 +100,10 @@ export class SaverActor implements Actor, JobWork {
 
   idle(): boolean {
     return this.#runner.idle();
+  }
+
+  inspect(nowMs: number): ActorInspection {
+    return this.#runner.inspect(this.counters, nowMs);
   }
 
   begin(item: number): void {

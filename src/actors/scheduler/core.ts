@@ -126,6 +126,7 @@ export class SchedulerCore {
   /** Changes the state, for this scheduler and for a successor. */
   setState(slot: number, state: number): void {
     this.states.state[slot] = state;
+    this.states.sinceMs[slot] = this.context.nowMs();
     const record = this.tables.request(slot);
     this.tables.requests[record + REQUEST_STATUS] = statusWord(
       this.states.generation[slot]!,

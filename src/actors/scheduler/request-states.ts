@@ -15,6 +15,19 @@ export const STATE_DRAINING = 7;
 /** `slotReleased` was sent. */
 export const STATE_RELEASED = 8;
 
+/** By STATE_ number, for people. */
+export const STATE_NAMES = [
+  "free",
+  "waiting",
+  "parkedHashes",
+  "parkedLookup",
+  "parkedLoad",
+  "loaded",
+  "running",
+  "draining",
+  "released",
+] as const;
+
 /** `why` of the trace events requestParked and requestResumed. */
 export const PARKED_FOR_HASHES = 1;
 export const PARKED_FOR_LOOKUP = 2;
@@ -66,6 +79,8 @@ export class RequestStates {
   /** How often a later request was admitted before this one, because its load had to wait. */
   readonly overtaken: Int32Array;
   readonly parkedUntilMs: Float64Array;
+  /** When the request entered its present state. */
+  readonly sinceMs: Float64Array;
 
   readonly waiting: SlotList;
   readonly parkedHashes: SlotList;
@@ -104,6 +119,7 @@ export class RequestStates {
     this.loadBlocks = int32();
     this.overtaken = int32();
     this.parkedUntilMs = new Float64Array(slots);
+    this.sinceMs = new Float64Array(slots);
     const links = new SlotLinks(slots);
     this.waiting = links.newList();
     this.parkedHashes = links.newList();

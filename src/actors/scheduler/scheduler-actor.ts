@@ -11,10 +11,11 @@ import {
   type Message,
   type MessageKind,
 } from "../messages.ts";
-import type { Actor, ActorContext, Inbox } from "../step.ts";
+import type { Actor, ActorContext, ActorInspection, Inbox } from "../step.ts";
 import { takeStepDone } from "./apply-step.ts";
 import { SchedulerCore, type SchedulerOptions } from "./core.ts";
 import { updateGauges } from "./gauges.ts";
+import { inspectScheduler } from "./inspect.ts";
 import { takeConnectorOutput } from "./load-results.ts";
 import { beginRecovery, finishRecovery, takeRestart } from "./recovery.ts";
 import {
@@ -87,6 +88,10 @@ export class SchedulerActor implements Actor {
   idle(): boolean {
     const { stopping, states, step } = this.#core;
     return stopping && states.live() === 0 && !step.busy();
+  }
+
+  inspect(nowMs: number): ActorInspection {
+    return inspectScheduler(this.#core, nowMs);
   }
 
   #take(message: Message): void {

@@ -1,6 +1,7 @@
 import { EventEmitter } from "eventemitter3";
-import { Worker } from "node:worker_threads";
+import { MessageChannel, Worker } from "node:worker_threads";
 import { MooncakeKvError } from "../../errors.ts";
+import { ActorControlClient } from "../control/actor-control.ts";
 import { ACTOR_NAMES } from "../messages.ts";
 import type { Log } from "../step.ts";
 import { RestartPolicy } from "./restart-policy.ts";
@@ -24,7 +25,7 @@ export interface ActorThread {
   readonly actor: number;
   /** Compiled module that runs the actor. */
   readonly entry: URL;
-  /** Structured-cloneable; `epoch` is added. */
+  /** Structured-cloneable; `epoch` and `control` (a MessagePort, see serveControl) are added. */
   readonly workerData: object;
   /** How long the thread may take from its start to `ready`. */
   readonly startTimeoutMs: number;
@@ -56,6 +57,7 @@ interface Supervised {
   epoch: number;
   ready: boolean;
   exited: Promise<void>;
+  control: ActorControlClient | undefined;
 }
 
 /**
@@ -81,6 +83,7 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
       epoch: 0,
       ready: false,
       exited: Promise.resolve(),
+      control: undefined,
     };
     this.#actors.set(thread.actor, supervised);
     await this.#spawn(supervised);
@@ -93,6 +96,11 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
 
   epoch(actor: number): number {
     return this.#actors.get(actor)?.epoch ?? 0;
+  }
+
+  /** Control calls to the actor's present thread; undefined while it is down. The model's thread answers none. */
+  control(actor: number): ActorControlClient | undefined {
+    return this.#actors.get(actor)?.control;
   }
 
   /** Test seam and operator's tool: ends the thread at once, as a crash would. */
@@ -146,11 +154,15 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
   #spawn(supervised: Supervised): Promise<void> {
     const { thread } = supervised;
     const epoch = ++supervised.epoch;
+    const { port1: own, port2: control } = new MessageChannel();
     const worker = new Worker(thread.entry, {
-      workerData: { ...thread.workerData, epoch },
+      workerData: { ...thread.workerData, epoch, control },
+      transferList: [control],
       name: `mooncake-kv ${ACTOR_NAMES[thread.actor]}`,
     });
     supervised.worker = worker;
+    const client = new ActorControlClient(own, ACTOR_NAMES[thread.actor] ?? "unknown");
+    supervised.control = client;
     let cause: Error | undefined;
     return new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => {
@@ -177,6 +189,8 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
         worker.on("exit", (code) => {
           clearTimeout(timer);
           supervised.worker = undefined;
+          supervised.control = undefined;
+          client.close();
           supervised.ready = false;
           exited();
           const error = cause ?? new Error(`the thread ended with code ${code}`);
