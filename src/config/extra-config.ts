@@ -71,6 +71,7 @@ export function parseExtraConfig(
       remedy: "Nothing need be done; remove it to silence this.",
     });
   }
+  warnings.push(...notServedYet(extra, environmentSegment));
   const truth = (key: string, absent: boolean): boolean =>
     pythonSwitch(extra, key, absent, PATH, warnings);
   return {
@@ -92,6 +93,34 @@ export function parseExtraConfig(
     minLoadTokens: whole(extra, "min_load_tokens", 0, 0),
     local: localPool(extra, truth("pool_verify_checksums", true)),
   };
+}
+
+/** Settings that this build understands and that change nothing yet. Nobody should believe that they do. */
+function notServedYet(
+  extra: Readonly<Record<string, unknown>>,
+  environmentSegment: string | null,
+): ConfigWarning[] {
+  const warnings: ConfigWarning[] = [];
+  const warn = (key: string, problem: string, remedy: string): void => {
+    warnings.push({ field: PATH + key, value: extra[key], problem, remedy });
+  };
+  const silence = "Nothing need be done; remove it to silence this.";
+  if (Object.hasOwn(extra, "lookup_rpc_port"))
+    warn("lookup_rpc_port", "has no effect here: lookups cross no socket", silence);
+  if (crossLayersBlocks(extra)) {
+    const problem = "has no effect here: the layout of KV memory is what kvCache.layout says";
+    warn("enable_cross_layers_blocks", problem, silence);
+  }
+  const noOwners = "has no effect with the local engine: its pool has no segments of owners";
+  if ((extra["preferred_segment"] ?? null) !== null) warn("preferred_segment", noOwners, silence);
+  else if (environmentSegment !== null)
+    warnings.push({
+      field: "MOONCAKE_PREFERRED_SEGMENT",
+      value: environmentSegment,
+      problem: noOwners,
+      remedy: "Nothing need be done; unset it to silence this.",
+    });
+  return warnings;
 }
 
 /** vLLM reads this one as text: only `true` and "true" in any case switch it on. */

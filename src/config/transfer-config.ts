@@ -78,6 +78,20 @@ export function parseTransferConfig(
     canSave,
     capacityOnly: role === "kv_consumer" && !settings.enableLookup && !canSave,
   });
+  if (config.engineId !== null)
+    warnings.push({
+      field: "engine_id",
+      value: config.engineId,
+      problem: "has no effect here: nobody asks this build for its engine",
+      remedy: "Nothing need be done; remove it to silence this.",
+    });
+  if (config.capacityOnly)
+    warnings.push({
+      field: "kv_role",
+      value: role,
+      problem: "without enable_lookup and save_decode_cache a consumer neither loads nor saves",
+      remedy: "Set enable_lookup to true, or leave the connector out.",
+    });
   return { config, warnings };
 }
 

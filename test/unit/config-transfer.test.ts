@@ -147,6 +147,28 @@ describe("settings", () => {
     expect(warningsOf({ qqqqqq: 1 })).toEqual([expect.stringContaining("known are load_async")]);
   });
 
+  it("warn of what is understood and changes nothing yet", () => {
+    for (const [key, value] of [
+      ["lookup_rpc_port", 7],
+      ["enable_cross_layers_blocks", true],
+      ["preferred_segment", "h:1"],
+    ] as const)
+      expect(warningsOf({ [key]: value })).toEqual([
+        expect.stringMatching(new RegExp(`${key}.*has no effect`)),
+      ]);
+    expect(warningsOf({ enable_cross_layers_blocks: false, preferred_segment: null })).toEqual([]);
+    const environment = readEnvironment({ MOONCAKE_PREFERRED_SEGMENT: "h:1" });
+    const named = { ...withExtra({}), engine_id: "e1" };
+    expect(parseTransferConfig(named, environment).warnings.map((one) => one.field)).toEqual([
+      "MOONCAKE_PREFERRED_SEGMENT",
+      "engine_id",
+    ]);
+    const idle = withExtra({ enable_lookup: false }, "kv_consumer");
+    expect(parseTransferConfig(idle, BARE).warnings.map(formatWarning)).toEqual([
+      expect.stringMatching(/kv_role.*neither loads nor saves/),
+    ]);
+  });
+
   it("take the preferred segment from the environment unless given", () => {
     const environment = readEnvironment({ MOONCAKE_PREFERRED_SEGMENT: " 127.0.0.1:50053 " });
     expect(parseTransferConfig(withExtra({}), environment).config.preferredSegment).toBe(
