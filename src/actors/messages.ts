@@ -179,16 +179,10 @@ export interface ActorRestarted {
   readonly actor: number;
   readonly epoch: number;
 }
-/** Supervisor -> an actor. Take no new work, finish or give up what is in flight, then answer `stopped`. */
+/** Supervisor -> an actor. Take no new work, finish or give up what is in flight, then end. */
 export interface Stop {
   readonly kind: "stop";
   readonly deadlineMs: number;
-}
-/** Actor -> supervisor. `inFlight` engine batches could not be waited for. */
-export interface Stopped {
-  readonly kind: "stopped";
-  readonly actor: number;
-  readonly inFlight: number;
 }
 
 export type Message =
@@ -212,8 +206,7 @@ export type Message =
   | RunStep
   | StepDone
   | ActorRestarted
-  | Stop
-  | Stopped;
+  | Stop;
 
 export type MessageKind = Message["kind"];
 export type MessageOf<Kind extends MessageKind> = Extract<Message, { kind: Kind }>;

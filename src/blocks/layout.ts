@@ -87,7 +87,6 @@ export const REQUEST_BLOCK_PAGE = 32;
 /** Line 3 — written by the lookup actor. */
 export const REQUEST_LOOKUP_WORD = 48;
 export const REQUEST_HIT_TOKENS = 49;
-export const REQUEST_LOOKUP_MICROSECONDS = 51;
 
 /** Lines 4 and 5 — loader and saver: counters for gauges. */
 export const REQUEST_LOADS_IN_FLIGHT = 64;

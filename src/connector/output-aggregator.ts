@@ -38,15 +38,6 @@ export class OutputAggregator {
     }
   }
 
-  /** Ranks that have yet to report the job; 0 before the first report and after the last. */
-  ranksLeft(job: number): number {
-    const reported = this.#reported[job]!;
-    if (reported === 0) return 0;
-    let left = 0;
-    for (let bits = this.#ranks(job) & ~reported; bits !== 0; bits &= bits - 1) left++;
-    return left;
-  }
-
   #report(job: number, worker: number, outcome: number, badChunk: number): boolean {
     const bit = 1 << worker;
     const reported = this.#reported[job]!;

@@ -26,7 +26,6 @@ describe("loads", () => {
     expect(bench.pinnedBlocks()).toEqual([12, 13]);
     expect(loadDone(bench, job, OUTCOME_HIT, NONE, 1)).toBe(true);
     expect(apply(bench).doneLoadCount).toBe(0);
-    expect(bench.sides.aggregator.ranksLeft(job)).toBe(1);
     expect(loadDone(bench, job, OUTCOME_HIT, NONE, 0)).toBe(true);
     const output = apply(bench);
     expect([output.doneLoadCount, output.badChunks[0], output.loadOutcomes[0]]).toEqual([

@@ -70,7 +70,6 @@ export class JobRunner {
   readonly #items: JobItems;
   readonly #work: JobWork;
   readonly #message: "load" | "save";
-  readonly #batchesMax: number;
   readonly #queue: ItemQueue;
   readonly #deadlines: Deadlines;
   /** Batches of predecessors that are still in the engine. */
@@ -80,16 +79,10 @@ export class JobRunner {
   #stopping = false;
   #stopMs = Infinity;
 
-  constructor(
-    items: JobItems,
-    work: JobWork,
-    message: "load" | "save",
-    batchesInFlightMax: number,
-  ) {
+  constructor(items: JobItems, work: JobWork, message: "load" | "save") {
     this.#items = items;
     this.#work = work;
     this.#message = message;
-    this.#batchesMax = batchesInFlightMax;
     this.#queue = new ItemQueue(items.count);
     this.#deadlines = new Deadlines(items.count);
   }
@@ -202,7 +195,7 @@ export class JobRunner {
   #pump(engine: EngineChannel, context: ActorContext): void {
     const items = this.#items;
     while (this.#queue.size > 0) {
-      const batch = this.#ownBatches < this.#batchesMax ? engine.acquire() : -1;
+      const batch = engine.acquire();
       if (batch < 0) {
         this.counters.channelFull++;
         return;

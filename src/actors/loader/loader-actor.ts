@@ -36,8 +36,6 @@ export interface LoaderOptions {
   readonly tables: Tables;
   /** By worker side (rank) of this process; `load.worker` is an index. */
   readonly workers: readonly WorkerKeySpace[];
-  /** Get batches in the engine at a time, over all jobs. Default: as many as the channel has slots. */
-  readonly batchesInFlightMax?: number;
   readonly metrics?: StoreMetrics;
 }
 
@@ -83,7 +81,7 @@ export class LoaderActor implements Actor, JobWork {
     this.#groups = tables.dimensions.groups;
     this.#metrics = options.metrics;
     this.#items = new JobItems(tables, workers.length, JOB_KIND_LOAD, REQUEST_LOADS_IN_FLIGHT);
-    this.#runner = new JobRunner(this.#items, this, "load", options.batchesInFlightMax ?? Infinity);
+    this.#runner = new JobRunner(this.#items, this, "load");
     this.#cursor = new JobCursor(tables);
     this.#progress = new LoadProgress(this.#items.count);
     this.#memoryBlocks = new Int32Array(this.#items.count);

@@ -5,7 +5,6 @@ import {
   lookupWord,
   NONE,
   REQUEST_HIT_TOKENS,
-  REQUEST_LOOKUP_MICROSECONDS,
   REQUEST_LOOKUP_WORD,
 } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
@@ -33,20 +32,12 @@ export class Answers {
   }
 
   /** `state` LOOKUP_IDLE: given up, which is no answer, but a successor need not ask again. */
-  publish(
-    slot: number,
-    attempt: number,
-    epoch: number,
-    state: number,
-    hit: number,
-    microseconds: number,
-  ): void {
+  publish(slot: number, attempt: number, epoch: number, state: number, hit: number): void {
     if (this.#newest[slot] !== attempt) return;
     const words = this.#tables.requests;
     const at = this.#tables.request(slot);
     this.#answered[slot] = attempt;
     words[at + REQUEST_HIT_TOKENS] = hit;
-    words[at + REQUEST_LOOKUP_MICROSECONDS] = Math.min(0x7fffffff, Math.round(microseconds));
     // Publishes the answer; pairs with the scheduler side's readLookup.
     Atomics.store(words, at + REQUEST_LOOKUP_WORD, lookupWord(attempt, epoch, state));
     // A serving loop without lookup_async waits on this very word.

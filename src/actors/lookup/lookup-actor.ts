@@ -170,7 +170,7 @@ export class LookupActor implements Actor {
     if (record === NONE || this.#stopping) {
       if (record !== NONE) records.close(record);
       const state = this.#stopping ? OUTCOME_ENGINE_DOWN : OUTCOME_ENGINE_ERROR;
-      this.#answers.publish(slot, attempt, context.epoch, state, 0, 0);
+      this.#answers.publish(slot, attempt, context.epoch, state, 0);
       context.send(ACTOR_SCHEDULER, { kind: "lookupDone", slot, generation, attempt });
       return;
     }
@@ -243,7 +243,6 @@ export class LookupActor implements Actor {
     const slot = records.slot[record]!;
     const generation = records.generation[record]!;
     const attempt = records.attempt[record]!;
-    const microseconds = (context.nowMs() - records.beganMs[record]!) * 1000;
     const hit = outcome === OUTCOME_HIT ? found : 0;
     const state = outcome === OUTCOME_CANCELLED ? 0 : outcome;
     if (outcome === OUTCOME_HIT) this.counters.hits++;
@@ -252,7 +251,7 @@ export class LookupActor implements Actor {
     this.#options.metrics?.add(COUNTERS.lookups + outcome, 1);
     records.close(record);
     this.#hashing.leave(slot, generation);
-    this.#answers.publish(slot, attempt, context.epoch, state, hit, microseconds);
+    this.#answers.publish(slot, attempt, context.epoch, state, hit);
     context.send(ACTOR_SCHEDULER, { kind: "lookupDone", slot, generation, attempt });
   }
 

@@ -67,7 +67,6 @@ const FIELDS: { readonly [Kind in MessageKind]: Fields<Kind> } = {
   stepDone: ["step", "number", "status", "microseconds"],
   actorRestarted: ["actor", "epoch"],
   stop: ["deadlineMs"],
-  stopped: ["actor", "inFlight"],
 };
 
 export const MESSAGE_KINDS = Object.keys(FIELDS) as readonly MessageKind[];

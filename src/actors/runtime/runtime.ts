@@ -206,9 +206,6 @@ export class Runtime {
   }
 }
 
-/** Mailbox of the thread that owns request slots. */
-export const FRONT_END_MAILBOX = ACTOR_FRONT_END;
-
 function openKvMemory(options: RuntimeOptions): {
   regionId: number;
   segments: readonly (readonly SegmentRule[])[];

@@ -39,8 +39,6 @@ export interface SaverOptions {
   readonly tables: Tables;
   /** By worker side (rank) of this process; `save.worker` is an index. */
   readonly workers: readonly WorkerKeySpace[];
-  /** Batches in the engine at a time, over all jobs. Default: as many as the channel has slots. */
-  readonly batchesInFlightMax?: number;
   readonly metrics?: StoreMetrics;
 }
 
@@ -77,7 +75,7 @@ export class SaverActor implements Actor, JobWork {
     this.#groups = groups;
     this.#metrics = options.metrics;
     this.#items = new JobItems(tables, workers.length, JOB_KIND_SAVE, REQUEST_SAVES_IN_FLIGHT);
-    this.#runner = new JobRunner(this.#items, this, "save", options.batchesInFlightMax ?? Infinity);
+    this.#runner = new JobRunner(this.#items, this, "save");
     this.#cursor = new JobCursor(tables);
     this.#marks = new SavedMarks(requestSlots, workers.length);
     this.pressure = new Pressure(requestSlots);

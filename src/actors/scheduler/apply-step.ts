@@ -150,7 +150,7 @@ export function cacheFullBlocks(core: SchedulerCore, slot: number): void {
   const { states } = core;
   const full = Math.floor(states.computedTokens[slot]! / core.blockSize);
   const from = states.cachedBlocks[slot]!;
-  if (!core.options.prefixCache || full <= from || !reuses(core, slot)) return;
+  if (full <= from || !reuses(core, slot)) return;
   if (!hashTo(core, slot, full * core.blockSize)) return;
   core.rows.cache(slot, from, full);
   states.cachedBlocks[slot] = full;

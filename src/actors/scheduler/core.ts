@@ -39,8 +39,6 @@ export interface SchedulerOptions {
   readonly tokensPerStepMax?: number;
   /** Sequences that run at a time. Default, and most: dimensions.stepSequencesMax. */
   readonly sequencesMax?: number;
-  /** The local prefix cache. Default true. */
-  readonly prefixCache?: boolean;
   /** lookup_async: lookups are submitted as soon as the hashes are there; else when the request's turn comes. Default true. */
   readonly lookupAsync?: boolean;
   /** load_async: false holds the next step until its loads are done. Default true. */
@@ -166,7 +164,6 @@ function withDefaults(options: SchedulerOptions): Required<Omit<SchedulerOptions
     endTokenIds: options.endTokenIds,
     tokensPerStepMax: options.tokensPerStepMax ?? 512,
     sequencesMax: options.sequencesMax ?? stepSequencesMax,
-    prefixCache: options.prefixCache ?? true,
     lookupAsync: options.lookupAsync ?? true,
     loadAsync: options.loadAsync ?? true,
     loadFailurePolicy: options.loadFailurePolicy ?? "recompute",

@@ -83,7 +83,7 @@ export function reuses(core: SchedulerCore, slot: number): boolean {
 function awaitHashes(core: SchedulerCore, slot: number): void {
   const { states, tables, options, connector } = core;
   const wholeBlock = states.promptTokens[slot]! >= tables.dimensions.hashBlockSize;
-  const wanted = reuses(core, slot) && wholeBlock && (connector !== null || options.prefixCache);
+  const wanted = reuses(core, slot) && wholeBlock;
   if (!wanted) return makeReady(core, slot);
   if (connector === null) {
     states.hashPending[slot] = 1;
@@ -114,7 +114,7 @@ export function submitLookup(core: SchedulerCore, slot: number): void {
 /** Local blocks that the request may take now: whole blocks only, and at least one token is left to compute. */
 export function localHits(core: SchedulerCore, slot: number): number {
   core.rows.hitsFree = 0;
-  if (!core.options.prefixCache || !reuses(core, slot)) return 0;
+  if (!reuses(core, slot)) return 0;
   return core.rows.findHits(slot, Math.floor((core.states.knownTokens(slot) - 1) / core.blockSize));
 }
 

@@ -131,7 +131,6 @@ export class SchedulerActor implements Actor {
       case "runStep":
       case "save":
       case "slotReleased":
-      case "stopped":
       case "tokenGenerated":
         core.stale(message);
     }
