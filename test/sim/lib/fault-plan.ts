@@ -121,7 +121,7 @@ export function planFaults(random: SeededRandom, spanMs: number): FaultPlan {
         forMs: 200 + random.next() * 600,
       })),
     ),
-    repeats: sometimes(0.3, 0.2),
+    repeats: sometimes(0.4, 0.6),
     modelFailure: random.chance(0.03) ? 0.9 : sometimes(0.3, 0.2),
   };
 }

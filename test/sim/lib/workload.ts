@@ -59,7 +59,7 @@ export function planRun(seed: number, random: SeededRandom): RunPlan {
     // From hardly enough for one request to plenty: preemption and eviction come by themselves.
     blockCount: needed + 1 + random.below(random.chance(0.5) ? needed : 6 * needed),
     requestSlots: 4 + random.below(12),
-    jobSlots: 2 + random.below(random.chance(0.3) ? 3 : 24),
+    jobSlots: 2 + random.below(random.chance(0.4) ? 3 : 24),
     sequencesMax: 1 + random.below(6),
     tokensPerStepMax: [8, 16, 64][random.below(3)] ?? 16,
     settings: planSettings(random),
