@@ -30,6 +30,10 @@ export function startChild(
     env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...options.environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
+  // A test that fails half-way leaves nobody behind.
+  const end = (): void => void child.kill("SIGKILL");
+  process.once("exit", end);
+  child.once("exit", () => process.off("exit", end));
   let [output, errors] = ["", ""];
   child.stdout.on("data", (data: Buffer) => (output += data.toString()));
   child.stderr.on("data", (data: Buffer) => (errors += data.toString()));
