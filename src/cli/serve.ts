@@ -87,7 +87,7 @@ export function addServeCommand(program: Command): void {
     )
     .option("--no-pool", "local prefix cache only")
     .option("--trace <file>", "write a Chrome trace (Perfetto opens it) until the server stops")
-    .option("--debug-routes", "add POST /debug/drop_local_cache")
+    .option("--debug-routes", "add POST /debug/drop_local_cache and GET /debug/state")
     .option("--cache <folder>", "where downloaded and converted models are kept")
     .addOption(
       new Option("--log-level <level>", "how much is logged on standard error")
@@ -142,6 +142,17 @@ async function serve(flags: ServeFlags): Promise<void> {
     `mooncake-kv serves ${model.modelName} on ${application.server?.url ?? ""}\n`,
   );
   stopOnSignal(application, log);
+  dumpOnSignal(application);
+}
+
+/** SIGUSR2 writes what everything has in hand to standard error, as JSON: for a server that seems stuck. */
+function dumpOnSignal(application: Application): void {
+  process.on("SIGUSR2", () => {
+    application.dumpState().then(
+      (state) => process.stderr.write(`${JSON.stringify(state, null, 2)}\n`),
+      (error: unknown) => process.stderr.write(`mooncake-kv: no state: ${String(error)}\n`),
+    );
+  });
 }
 
 function stopOnSignal(application: Application, log: { info(text: string): void }): void {

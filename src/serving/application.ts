@@ -1,5 +1,6 @@
 import { ACTOR_FRONT_END } from "../actors/messages.ts";
 import type { Runtime } from "../actors/runtime/runtime.ts";
+import type { StateDump } from "../actors/runtime/state-dump.ts";
 import type { Log } from "../actors/step.ts";
 import { RequestSlots } from "../blocks/request-slots.ts";
 import type { NativeBinding } from "../native/binding.ts";
@@ -104,6 +105,7 @@ export class Application {
           random: options.random,
           wallClockMs: options.wallClockMs,
           healthy: () => runtime.healthy(),
+          dumpState: () => dumpServing(runtime, frontEnd),
           metrics: startMetrics(runtime, native, model),
           log,
         });
@@ -124,6 +126,11 @@ export class Application {
     return this.#stopped;
   }
 
+  /** What everything has in hand, for a person who looks for what is stuck. JSON-able. Answers within about a second. */
+  dumpState(): Promise<ServingDump> {
+    return dumpServing(this.runtime, this.frontEnd);
+  }
+
   async #stop(): Promise<number> {
     const { nowMs } = this.runtime.ends;
     const deadlineMs = nowMs() + this.#shutdownTimeoutMs;
@@ -136,6 +143,14 @@ export class Application {
     await this.#trace?.close();
     return inFlight;
   }
+}
+
+export interface ServingDump extends StateDump {
+  readonly frontEnd: { readonly live: number; readonly queued: number };
+}
+async function dumpServing(runtime: Runtime, frontEnd: FrontEnd): Promise<ServingDump> {
+  const { liveRequests: live, queuedRequests: queued } = frontEnd;
+  return { frontEnd: { live, queued }, ...(await runtime.dump()) };
 }
 
 function startFrontEnd(runtime: Runtime, log: Log): FrontEnd {

@@ -90,7 +90,7 @@ export async function startServingRuntime(options: ServingRuntimeOptions): Promi
         threads: options.modelThreads,
         sequencesMax,
         tokensPerStepMax,
-      } satisfies Omit<ModelThreadData, "epoch">,
+      } satisfies Omit<ModelThreadData, "epoch" | "control">,
       startTimeoutMs: MODEL_START_TIMEOUT_MS,
     }),
     trace: options.trace,

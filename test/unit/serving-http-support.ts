@@ -46,6 +46,7 @@ export async function serve(
       contextTokensMax: 200,
     },
     healthy: () => true,
+    dumpState: async () => ({}),
     metrics: { contentType: metrics.contentType, text: () => metrics.text() },
     random: () => 0.5,
     wallClockMs: () => 1_700_000_000_500,

@@ -46,16 +46,16 @@ export class ActorControlClient {
   }
 
   setLogLevel(level: string): Promise<void> {
-    return this.#within(this.#remote.setLogLevel(level));
+    return this.#within(() => this.#remote.setLogLevel(level));
   }
   counters(): Promise<Readonly<Record<string, number>>> {
-    return this.#within(this.#remote.counters());
+    return this.#within(() => this.#remote.counters());
   }
   step(): Promise<void> {
-    return this.#within(this.#remote.step());
+    return this.#within(() => this.#remote.step());
   }
   inspect(): Promise<ActorInspection> {
-    return this.#within(this.#remote.inspect());
+    return this.#within(() => this.#remote.inspect());
   }
 
   /** The thread has ended: calls that wait and later ones reject. */
@@ -66,8 +66,9 @@ export class ActorControlClient {
     this.#port.close();
   }
 
-  async #within<Result>(answer: Promise<Result>): Promise<Result> {
+  async #within<Result>(call: () => Promise<Result>): Promise<Result> {
     const { signal } = this.#ended;
+    if (signal.aborted) throw this.#unanswered("CLOSED");
     let timer: NodeJS.Timeout | undefined;
     let onEnd: (() => void) | undefined;
     const failure = new Promise<never>((_, reject) => {
@@ -76,7 +77,7 @@ export class ActorControlClient {
       signal.addEventListener("abort", onEnd);
     });
     try {
-      return await Promise.race([answer, failure]);
+      return await Promise.race([call(), failure]);
     } finally {
       clearTimeout(timer);
       if (onEnd !== undefined) signal.removeEventListener("abort", onEnd);

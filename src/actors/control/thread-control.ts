@@ -19,10 +19,7 @@ export function serveThreadControl(parts: ThreadControlParts): void {
   const inspect = (): ActorInspection =>
     actor.inspect?.(nowMs()) ?? brokenInvariant("an actor without inspect() has a control port");
   serveControl(port, {
-    setLogLevel(level: string): void {
-      checkLogLevel(level, logger);
-      logger.level = level;
-    },
+    setLogLevel: (level) => setLogLevel(logger, level),
     counters: () => inspect().counters,
     // Not within the call: a broken invariant must end the thread, and not become an answer.
     step: () => void setImmediate(wake),
@@ -30,9 +27,13 @@ export function serveThreadControl(parts: ThreadControlParts): void {
   });
 }
 
-function checkLogLevel(level: string, logger: Logger): void {
+/** Throws INVALID_VALUE for a level that pino does not have. */
+export function setLogLevel(logger: Logger, level: string): void {
   const levels = [...Object.keys(logger.levels.values), "silent"];
-  if (levels.includes(level)) return;
+  if (levels.includes(level)) {
+    logger.level = level;
+    return;
+  }
   throw new MooncakeKvError({
     code: "INVALID_VALUE",
     field: "level",

@@ -6,6 +6,7 @@ import type { NativeBinding, SegmentRule } from "../../native/binding.ts";
 import { NONE } from "../../blocks/layout.ts";
 import { COUNTERS, CounterBlock } from "../../trace/counters.ts";
 import { workerEntry } from "../../worker-entry.ts";
+import type { ActorControlClient } from "../control/actor-control.ts";
 import { openThreadEnds, type ThreadEnds } from "../hosts/thread-ends.ts";
 import { openThreadTrace } from "../hosts/thread-trace.ts";
 import {
@@ -27,6 +28,7 @@ import {
   type SchedulerLimits,
 } from "../plan.ts";
 import { RuntimeResources } from "./resources.ts";
+import { dumpState, type StateDump } from "./state-dump.ts";
 
 const ACTOR_START_TIMEOUT_MS = 30_000;
 
@@ -102,11 +104,21 @@ export class Runtime {
     return runtime;
   }
 
-  /** Every actor that should run does. */
+  /** Every actor that should run does; those that requests go on without for good are left out. */
   healthy(): boolean {
     return (
       this.#stopping === undefined && this.#started.every((actor) => this.supervisor.running(actor))
     );
+  }
+
+  /** Control calls to an actor's thread (`actor`: an ACTOR_ number); undefined while it is down or was never started. */
+  control(actor: number): ActorControlClient | undefined {
+    return this.supervisor.control(actor);
+  }
+
+  /** What all actors have in hand and what the shared tables show, for a person; never rejects. See dumpState. */
+  dump(): Promise<StateDump> {
+    return dumpState(this.plan, this.ends, this.supervisor);
   }
 
   /**

@@ -98,7 +98,7 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
     return this.#actors.get(actor)?.epoch ?? 0;
   }
 
-  /** Control calls to the actor's present thread; undefined while it is down. The model's thread answers none. */
+  /** Control calls to the actor's present thread; undefined while it is down. */
   control(actor: number): ActorControlClient | undefined {
     return this.#actors.get(actor)?.control;
   }

@@ -9,7 +9,9 @@ export interface RoutePorts extends AnswerRoutePorts {
   readonly healthy: () => boolean;
   /** The text of a Prometheus scrape and its content type. */
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
-  /** Adds POST /debug/drop_local_cache. */
+  /** The state of everything, JSON-able. */
+  readonly dumpState: () => Promise<object>;
+  /** Adds POST /debug/drop_local_cache and GET /debug/state. */
   readonly debugRoutes: boolean;
 }
 
@@ -51,5 +53,6 @@ export function addRoutes(server: FastifyInstance, ports: RoutePorts): void {
     server.post("/debug/drop_local_cache", async () => ({
       blocks: await frontEnd.dropLocalCache(),
     }));
+    server.get("/debug/state", () => ports.dumpState());
   }
 }

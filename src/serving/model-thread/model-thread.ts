@@ -1,5 +1,8 @@
-import { parentPort, workerData } from "node:worker_threads";
+import { parentPort, workerData, type MessagePort } from "node:worker_threads";
+import { serveControl } from "../../actors/control/actor-control.ts";
+import { setLogLevel } from "../../actors/control/thread-control.ts";
 import { openThreadEnds } from "../../actors/hosts/thread-ends.ts";
+import { openThreadLog } from "../../actors/hosts/thread-log.ts";
 import { openThreadTrace } from "../../actors/hosts/thread-trace.ts";
 import { ACTOR_MODEL, ACTOR_SCHEDULER, type RunStep } from "../../actors/messages.ts";
 import { CONTROL_MODEL_EXIT_WORD, type RuntimePlan } from "../../actors/plan.ts";
@@ -10,9 +13,11 @@ import type { PreparedModel } from "../model/prepared-model.ts";
 import { PagedModelRunner } from "../model/paged-model-runner.ts";
 import { StepRunner } from "./step-runner.ts";
 
+/** `epoch` and `control` are the supervisor's. */
 export interface ModelThreadData {
   readonly plan: RuntimePlan;
   readonly epoch: number;
+  readonly control: MessagePort;
   readonly model: PreparedModel;
   readonly regionId: number;
   readonly blockCount: number;
@@ -46,8 +51,14 @@ async function main(data: ModelThreadData): Promise<void> {
   });
   const notify = (message: LifeCycle): void => parentPort?.postMessage(message);
 
+  const logger = openThreadLog(ACTOR_MODEL, data.plan.logLevel);
+  const counters = { steps: 0, stepsFailed: 0 };
+  const computing = { step: 0, sinceMs: 0 };
+
   const runStep = async ({ step, number }: RunStep): Promise<void> => {
     const began = ends.nowMs();
+    computing.step = number;
+    computing.sinceMs = began;
     trace.record(
       "modelBegin",
       NONE,
@@ -61,8 +72,11 @@ async function main(data: ModelThreadData): Promise<void> {
       tokens = await steps.run(step);
     } catch (error) {
       status = -1;
-      process.stderr.write(`mooncake-kv model: step ${number} failed: ${String(error)}\n`);
+      counters.stepsFailed++;
+      logger.error({ step: number, error: String(error) }, "step failed");
     }
+    counters.steps++;
+    computing.step = 0;
     trace.record("modelEnd", NONE, NONE, number, tokens);
     const microseconds = Math.round((ends.nowMs() - began) * 1000);
     ends.outboxes.send(ACTOR_SCHEDULER, { kind: "stepDone", step, number, status, microseconds });
@@ -100,7 +114,20 @@ async function main(data: ModelThreadData): Promise<void> {
       throw error;
     });
   };
-  native.wakeOpen(data.plan.wakeIds[ACTOR_MODEL]!, () => void drain().catch(fail), true);
+  const wake = (): void => void drain().catch(fail);
+  serveControl(data.control, {
+    setLogLevel: (level) => setLogLevel(logger, level),
+    counters: () => ({ ...counters }),
+    step: () => void setImmediate(wake),
+    inspect: () => ({
+      counters: { ...counters },
+      inHand: {
+        step: computing.step,
+        computingMs: computing.step === 0 ? 0 : Math.round(ends.nowMs() - computing.sinceMs),
+      },
+    }),
+  });
+  native.wakeOpen(data.plan.wakeIds[ACTOR_MODEL]!, wake, true);
   notify({ lifeCycle: "ready" });
   await drain();
 }
