@@ -221,15 +221,8 @@ export const ACTOR_MODEL = 4;
 export const ACTOR_FRONT_END = 5;
 export const ACTOR_SUPERVISOR = 6;
 export const ACTOR_COUNT = 7;
-export const ACTOR_NAMES = [
-  "scheduler",
-  "lookup",
-  "loader",
-  "saver",
-  "model",
-  "frontEnd",
-  "supervisor",
-] as const;
+/** By ACTOR_ number. */
+export { TRACE_LANES as ACTOR_NAMES } from "../trace/lanes.ts";
 
 export const FINISH_STOP = 1;
 export const FINISH_LENGTH = 2;
@@ -247,15 +240,5 @@ export const OUTCOME_IDENTITY_MISMATCH = 7;
 /** The pool has no room (saves), or the request was aborted or preempted (loads). */
 export const OUTCOME_NO_SPACE = 8;
 export const OUTCOME_CANCELLED = 9;
-export const OUTCOME_NAMES = [
-  "NONE",
-  "IN_FLIGHT",
-  "HIT",
-  "MISS",
-  "ENGINE_ERROR",
-  "ENGINE_DOWN",
-  "TIMEOUT",
-  "IDENTITY_MISMATCH",
-  "NO_SPACE",
-  "CANCELLED",
-] as const;
+/** By OUTCOME_ code. */
+export { OUTCOME_LABELS as OUTCOME_NAMES } from "../trace/lanes.ts";

@@ -1,6 +1,6 @@
 /**
- * Names that traces and metrics print for the numbers of the wire. The wire imports this layer, so the lists are kept here
- * and a test holds them equal to the ones of actors/messages.ts.
+ * Names that traces and metrics print for the numbers of the wire. The wire imports this layer and gives the same lists as
+ * ACTOR_NAMES and OUTCOME_NAMES; a test holds them to the numbers.
  */
 
 /** Lane of an actor in traces, value of the `actor` label in metrics; index: an ACTOR_ number. */
