@@ -156,7 +156,10 @@ export const JOB_TICKET = 14;
 /** Line 1 — first page of the job's block row of each group. */
 export const JOB_BLOCK_PAGE = 16;
 
-/** Line 2 — written by the loader or saver: {epoch, state}; pairs with the supervisor's and successor's loads. */
+/**
+ * Line 2 — written by the loader or saver while the record is live; cleared by the scheduler side before it publishes the
+ * record. {epoch, state}: pairs with the loads of a successor and of a restarted worker side.
+ */
 export const JOB_STATE_WORD = 32;
 export const JOB_STATE_NEW = 0;
 export const JOB_STATE_TAKEN = 1;

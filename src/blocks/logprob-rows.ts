@@ -34,7 +34,7 @@ export function appendLogprobRow(tables: Tables, sequenceOffset: number, index: 
   const written = tables.logprobs[LOGPROBS_WRITTEN_WORD]!;
   const row = written & (rowCount(tables) - 1);
   writeLogprobRow(tables, row, sequenceOffset, index);
-  // Read again only by this thread and by its successor, which starts after this thread has ended.
+  // Pairs with the load of a successor, which starts after this thread has ended.
   Atomics.store(tables.logprobs, LOGPROBS_WRITTEN_WORD, (written + 1) | 0);
   return row;
 }

@@ -70,6 +70,7 @@ export class Jobs {
     this.#ofSlot = new Int32Array(requestSlots);
     this.#savePagesMax = savePagesMax(dimensions);
     for (let job = 0; job < jobSlots; job++) {
+      // Pairs with the stores of a dead scheduler side.
       if (Atomics.load(jobs, ports.tables.job(job) + JOB_LIVE_WORD) === 0)
         this.#free[this.#freeCount++] = job;
     }
@@ -82,6 +83,7 @@ export class Jobs {
   adopt(): void {
     const { tables, pool } = this.#ports;
     for (let job = 0; job < this.#live.length; job++) {
+      // Pairs with the stores of a dead scheduler side.
       if (Atomics.load(tables.jobs, tables.job(job) + JOB_LIVE_WORD) === 0) continue;
       const entries = this.word(job, JOB_ROW_BLOCKS);
       this.#live[job] = 1;
@@ -224,7 +226,7 @@ export class Jobs {
     this.#write(job, JOB_ROW_BLOCKS, entries);
     this.#write(job, JOB_HANDED_OUT, 0);
     this.#write(job, JOB_TICKET, (this.word(job, JOB_TICKET) + 1) | 0);
-    // The record belongs to nobody else before it is announced; this clears the former user's state.
+    // Line 2 is ours while the record is not live (layout.ts). Pairs with the loads of the actor that takes the job.
     Atomics.store(tables.jobs, tables.job(job) + JOB_ANSWERED_WORD, 0);
     Atomics.store(tables.jobs, tables.job(job) + JOB_STATE_WORD, 0);
     this.#live[job] = 1;
@@ -243,6 +245,7 @@ export class Jobs {
     const blocks = entries * tables.dimensions.groups;
     trace.record("blocksPinned", slot, this.word(job, JOB_GENERATION), job, blocks);
     // Publishes the record for the scan of a restarted loader, saver or scheduler; the running ones are told by message.
+    // Pairs with their loads of the word.
     Atomics.store(tables.jobs, tables.job(job) + JOB_LIVE_WORD, 1);
   }
 

@@ -189,7 +189,7 @@ export class Lookups {
     this.#attempt[slot] = attempt;
     tables.requests[at + REQUEST_LOOKUP_TOKENS] = tokens;
     tables.requests[at + REQUEST_LOOKUP_HASHED_BLOCKS] = hashedBlocks;
-    // Publishes the question for a restarted lookup actor's scan; the running one is told by the message.
+    // Publishes the question; pairs with the load of a restarted lookup actor's scan. The running one is told by the message.
     Atomics.store(
       tables.requests,
       at + REQUEST_LOOKUP_ASKED_WORD,

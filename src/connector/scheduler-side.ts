@@ -86,7 +86,7 @@ export class SchedulerSide implements SchedulerHooks {
     this.#live[slot] = 1;
     this.#lookups.added(slot);
     this.#loads.added(slot);
-    // Read once, here: other bits of the word may change at any time (aborts).
+    // Read once, here: other bits of the word may change at any time (aborts). Pairs with the owner's Atomics.or.
     const { tables } = this.#ports;
     const flags = Atomics.load(tables.requests, tables.request(slot) + REQUEST_FLAGS);
     const reuse = (flags & REQUEST_FLAG_NO_REUSE) === 0;

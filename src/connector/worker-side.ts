@@ -171,6 +171,7 @@ export class WorkerSide {
     const { tables } = this.#ports;
     for (let job = 0; job < this.#started.length; job++) {
       const at = tables.job(job);
+      // Pairs with the scheduler side's publishing store.
       if (Atomics.load(tables.jobs, at + JOB_LIVE_WORD) === 0) continue;
       if ((tables.jobs[at + JOB_RANKS]! & (1 << this.#worker)) === 0) continue;
       this.#started[job] = 1;
@@ -181,6 +182,7 @@ export class WorkerSide {
       if (!save) this.#loads++;
       const handedOut = (tables.jobs[at + JOB_HANDED_OUT]! & (1 << this.#worker)) !== 0;
       // Its report may have died with us, while those of other ranks are still to come.
+      // Pairs with the loader's and saver's Atomics.or.
       const answered = Atomics.load(tables.jobs, at + JOB_ANSWERED_WORD) & (1 << this.#worker);
       if (answered !== 0 || !handedOut) this.#adopted.push(job);
       // Of several ranks one may have been told before we died and another not: the state is the job's, not the rank's.

@@ -183,6 +183,7 @@ export class SimulatedChannel {
     words[completion + COMPLETION_STATUS] = status;
     words[completion + COMPLETION_TAG] = words[at + BATCH_TAG]!;
     words[completion + COMPLETION_MICROSECONDS] = microseconds;
+    // Pairs with the loads in `release` and `forEachSubmitted`.
     Atomics.store(words, at + BATCH_STATE_WORD, BATCH_STATE_DONE);
     // Publishes the completion; pairs with the actor's load in `poll`.
     Atomics.store(words, CHANNEL_TAIL_WORD, (tail + 1) | 0);

@@ -95,6 +95,7 @@ class NativeChannel implements EngineChannel {
   ): void {
     const words = this.#words;
     const at = this.#channel.batch(slot);
+    // Pairs with the store in `acquire`.
     if (Atomics.load(words, at + BATCH_STATE_WORD) !== BATCH_STATE_FILLING)
       brokenInvariant("batch is submitted without being acquired", slot);
     words[at + BATCH_OPERATION] = operation;

@@ -151,6 +151,7 @@ export class TraceRingReader {
   drain(visit: (record: Readonly<TraceRecord>) => void): number {
     const words = this.#words;
     const record = this.#record;
+    // Pairs with this reader's own store when it gives records back.
     const start = Atomics.load(words, HEAD_WORD);
     // Pairs with the writer's publishing store in `record`.
     const tail = Atomics.load(words, TAIL_WORD);

@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 
 import { fileCycles, folderCycles } from "./rules/cycles.ts";
-import { everyTestRuns, noAny, outsideWorld } from "./rules/code.ts";
+import { atomicsArePaired, everyTestRuns, noAny, outsideWorld } from "./rules/code.ts";
 import { layers } from "./rules/layers.ts";
 import { messagesAreDocumented } from "./rules/messages.ts";
 import {
@@ -46,6 +46,7 @@ const RULES: readonly { name: string; rule: Rule; files: readonly SourceFile[] }
   { name: "no cycles of folders", rule: folderCycles, files: source },
   { name: "no any", rule: noAny, files: [...source, ...tests, ...benchmarks] },
   { name: "clock, randomness and log come in from outside", rule: outsideWorld, files: source },
+  { name: "atomics name their pair", rule: atomicsArePaired, files: source },
   {
     name: "every message is documented",
     rule: messagesAreDocumented,

@@ -22,6 +22,19 @@ const B = 'export interface B { readonly kind: "b" }';
 
 /** Good and bad samples, by the name of the rule in house-rules.test.ts. */
 export const SAMPLES: Readonly<Record<string, Samples>> = {
+  "atomics name their pair": {
+    good: [
+      [file("src/blocks/a.ts", "// Pairs with the load of b.", "Atomics.store(words, 0, 1);")],
+      [file("src/blocks/a.ts", "/** Published with Atomics.store. */", "const a = 1;")],
+    ],
+    bad: [
+      [
+        "src/blocks/a.ts:2 Atomics without a comment",
+        file("src/blocks/a.ts", "// The last store.", "Atomics.store(words, 0, 1);"),
+      ],
+    ],
+  },
+
   "files are short": {
     good: [[file("src/keys/a.ts", ...lines(LINES_MAX))]],
     bad: [

@@ -102,6 +102,7 @@ export class JobItems {
     );
   }
   state(job: number): number {
+    // Pairs with the stores of a dead predecessor (`#publish`), and of the scheduler side when it prepares a record.
     return stateOf(Atomics.load(this.#tables.jobs, this.#tables.job(job) + JOB_STATE_WORD));
   }
 

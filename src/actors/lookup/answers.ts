@@ -53,6 +53,7 @@ export class Answers {
   }
 
   #word(slot: number): number {
+    // Pairs with the store of a dead predecessor in `publish`.
     return Atomics.load(this.#tables.requests, this.#tables.request(slot) + REQUEST_LOOKUP_WORD);
   }
 }

@@ -93,9 +93,11 @@ export class Mailbox {
       } else if (lag < 0) {
         // An intent that lost its claim must not make a dead winner's hole look like ours for ever.
         this.#clear(this.#intent);
+        // Pairs with the load in `refusals`.
         Atomics.add(words, REFUSALS, 1);
         return false;
       } else {
+        // Pairs with the compareExchange of the producer that was faster.
         tail = Atomics.load(words, TAIL);
       }
     }
@@ -170,27 +172,32 @@ export class Mailbox {
 
   /** Records that producers have claimed and the consumer has not taken. Any thread; a hint. */
   size(): number {
+    // Pairs with the producers' compareExchange and the consumer's store of HEAD.
     return (Atomics.load(this.#words, TAIL) - Atomics.load(this.#words, HEAD)) | 0;
   }
   room(): number {
     return this.capacity - this.size();
   }
   refusals(): number {
+    // Pairs with the producers' add.
     return Atomics.load(this.#words, REFUSALS);
   }
   /** Records that were passed over because their producer died. */
   holes(): number {
+    // Pairs with the consumer's count of what it passed over.
     return Atomics.load(this.#words, HOLES);
   }
 
   /** Consumer: about to sleep. Returns true when it may sleep, false when something has come meanwhile. */
   arm(): boolean {
+    // Pairs with `claimWake`: a producer that publishes after the look below finds SLEEP set.
     Atomics.store(this.#words, SLEEP, 1);
     if (this.size() === 0) return true;
     Atomics.store(this.#words, SLEEP, 0);
     return false;
   }
   disarm(): void {
+    // Pairs with `claimWake`: nobody need wake this thread.
     Atomics.store(this.#words, SLEEP, 0);
   }
   /** Producer, after `push`: true when the consumer sleeps and this caller has to wake it. Pairs with `arm`. */
@@ -202,6 +209,7 @@ export class Mailbox {
   }
   /** Consumer thread that has no event loop to wake: waits on the sleep word; producers use `notify` after `claimWake`. */
   wait(timeoutMs: number): void {
+    // Pairs with `notify`.
     if (this.arm()) Atomics.wait(this.#words, SLEEP, 1, timeoutMs);
     // Nobody notifies while SLEEP is 0, so this is a short sleep until the record is published, or is known to be a hole.
     else if (!this.readable())

@@ -48,6 +48,7 @@ export function addRequest(core: SchedulerCore, slot: number, outputTokens: numb
   states.tokensMax[slot] = words[record + REQUEST_TOKENS_MAX]!;
   states.outputTokens[slot] = outputTokens;
   // Before the status says that this generation is known, its word must not hold a former request's count.
+  // Pairs with the front end's load when it reads what it missed.
   Atomics.store(words, record + REQUEST_OUTPUT_TOKENS_WORD, outputTokens);
   words[record + REQUEST_COMPUTED_TOKENS] = 0;
   core.rows.forget(slot);

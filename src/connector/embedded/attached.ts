@@ -72,6 +72,7 @@ export class Attached {
 
   /** Asserts the thread and takes what has come. Throws WRONG_THREAD or CLOSED. */
   enter(): this {
+    // Pairs with the compareExchange of whoever attaches or detaches.
     const owner = Atomics.load(this.#ends.owner, 0);
     if (owner !== this.#ends.threadId + 1) throw owner === 0 ? detached() : wrongThread(owner - 1);
     let taken = 0;
@@ -120,6 +121,7 @@ export class Attached {
 
   /** Lets go of the runtime: another thread may attach. Every later call throws CLOSED. */
   detach(): void {
+    // Pairs with the compareExchange of the next thread that attaches.
     Atomics.compareExchange(this.#ends.owner, 0, this.#ends.threadId + 1, 0);
   }
 

@@ -53,6 +53,7 @@ export class EmbeddedRequests {
     this.#slotOfId.set(id, slot);
     this.#idOfSlot[slot] = id;
     // This thread is front end and scheduler side in one; nobody else has heard of the slot yet.
+    // Pairs with the loads of actors that look at the whole request, once a message names it.
     Atomics.store(this.#tables.requests, at + REQUEST_OUTPUT_TOKENS_WORD, 0);
     this.#forgetRow(at);
   }

@@ -84,3 +84,25 @@ export const everyTestRuns: Rule = (files) =>
       ? `${outer}.${modifier}: every test runs, always`
       : undefined;
   });
+
+const ATOMIC =
+  /\bAtomics\.(?:load|store|add|sub|or|and|xor|exchange|compareExchange|wait|notify)\b/;
+/** Lines above a call, and the one below, in which its comment may stand. */
+const PAIR_LINES = 6;
+
+/** Whoever reads an Atomics call is told which call of which other side it pairs with. */
+export const atomicsArePaired: Rule = (files) =>
+  files.flatMap((file) => {
+    const lines = file.text.split("\n");
+    return lines.flatMap((line, index): Breach[] => {
+      if (isComment(line) || !ATOMIC.test(line)) return [];
+      const near = lines.slice(Math.max(0, index - PAIR_LINES), index + 2);
+      if (near.some((text) => isComment(text) && /\bpairs?\b/i.test(text))) return [];
+      const problem = "Atomics without a comment that says what it pairs with";
+      return [{ path: file.path, line: index + 1, problem }];
+    });
+  });
+
+function isComment(line: string): boolean {
+  return /^\s*(?:\/\/|\/?\*)/.test(line);
+}

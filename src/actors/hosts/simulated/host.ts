@@ -286,6 +286,7 @@ export class SimulatedHost {
         this.send(to, message);
       },
       room: (to) => this.#mailboxes[to]!.room(),
+      // Pairs with the publishing store in lookup/answers.ts; here both run on one thread.
       readLookup: (slot) =>
         Atomics.load(tables.requests, tables.request(slot) + REQUEST_LOOKUP_WORD),
       hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) => {
