@@ -3,11 +3,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "core/error.h"
+#include "core/populate.h"
 
 namespace mooncake_kv {
 
@@ -20,6 +23,10 @@ Memory::Memory(Kind kind, void* data, size_t bytes, int fileDescriptor, std::fun
 
 Memory::~Memory() {
   if (kind_ == Kind::memfd) {
+    if (populator_.joinable()) {
+      populator_.request_stop();
+      populator_.join();
+    }
     munmap(data_, bytes_);
     close(fileDescriptor_);
   }
@@ -46,7 +53,20 @@ std::shared_ptr<Memory> Memory::createMemfd(size_t bytes) {
   }
   // Advice only: kernels without huge pages for shared memory refuse it, which costs speed and nothing else.
   madvise(data, bytes, MADV_HUGEPAGE);
-  return std::shared_ptr<Memory>(new Memory(Kind::memfd, data, bytes, descriptor, nullptr));
+  std::shared_ptr<Memory> memory(new Memory(Kind::memfd, data, bytes, descriptor, nullptr));
+  memory->populateAll();
+  return memory;
+}
+
+void Memory::populateAll() {
+  const size_t first = std::min(bytes_, POPULATED_AT_ONCE_BYTES);
+  // Where the system has no memory now, pages come with their first use, as they would anyway.
+  if (!populate(data_, first) || first == bytes_) return;
+  try {
+    populator_ = std::jthread([data = data_ + first, bytes = bytes_ - first](const std::stop_token& stop) { populate(data, bytes, stop); });
+  } catch (const std::system_error&) {
+    // No thread to be had: likewise.
+  }
 }
 
 std::shared_ptr<Memory> Memory::adoptHost(void* data, size_t bytes, std::function<void()> lastHoldDropped) {

@@ -156,6 +156,43 @@ TEST_F(LocalEngineTest, SizesMayMixInAFullPool) {
   }
 }
 
+TEST_F(LocalEngineTest, AFullPoolOfOneSizeMakesRoomForAnotherAndEvictsNoMore) {
+  constexpr uint64_t BYTES_MAX = 40 << 20;
+  local::Pool pool(BYTES_MAX);
+  const auto put = [&](const std::string& key, size_t bytes) {
+    auto value = pool.allocate(key, bytes);
+    ASSERT_NE(value, nullptr) << key;
+    std::memset(value->data(), key[0], bytes);
+    pool.insert(std::move(value), pool.takeTicks(1));
+  };
+  int small = 0;
+  while (pool.counters().evictions.load() == 0) put("s" + std::to_string(small++), 16 << 10);
+  // Uses in an order that has nothing to do with slabs: the next evictions come from all over the pool.
+  for (int i = 0; i < small; i++) pool.find("s" + std::to_string(i * 7919 % small), pool.takeTicks(1));
+  const uint64_t before = pool.keyCount();
+  for (int i = 0; i < 20; i++) put("l" + std::to_string(i), 32 << 10);
+  EXPECT_GE(pool.keyCount(), before + 20 - 2 * 20 - 1) << "a large value costs two small ones, and no more";
+  EXPECT_LE(pool.bytesUsed() + pool.bytesKept(), BYTES_MAX);
+  for (int i = 0; i < 20; i++) {
+    const auto value = pool.find("l" + std::to_string(i), pool.takeTicks(1));
+    ASSERT_NE(value, nullptr);
+    EXPECT_EQ(value->data()[(32 << 10) - 1], 'l');
+  }
+}
+
+TEST_F(LocalEngineTest, RemovedValuesLeaveTheirMemoryToTheNext) {
+  local::Pool pool(ROOM);
+  const auto put = [&](const std::string& key) { pool.insert(pool.allocate(key, 32 << 10), pool.takeTicks(1)); };
+  for (int i = 0; i < 100; i++) put(std::to_string(i));
+  const uint64_t bytes = pool.bytesKept() + 100 * (32 << 10);
+  EXPECT_GT(pool.removePrefix("1"), 0u);
+  pool.clear();
+  EXPECT_EQ(pool.bytesUsed(), 0u);
+  EXPECT_EQ(pool.bytesKept(), bytes);
+  for (int i = 0; i < 100; i++) put(std::to_string(i));
+  EXPECT_EQ(pool.bytesKept() + 100 * (32 << 10), bytes) << "nothing more was asked of the system";
+}
+
 TEST_F(LocalEngineTest, PinnedValuesAreNotEvicted) {
   local::Pool pool(2 * footprint());
   const auto put = [&](const std::string& key) {

@@ -2,8 +2,12 @@
 #include "core/memory.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
+#include "core/populate.h"
 #include "support.h"
 
 using namespace mooncake_kv;
@@ -24,6 +28,53 @@ TEST(MemoryTest, MemfdIsZeroedAlignedAndClosedWithItsLastHolder) {
   other->data()[9'999] = 1;
   other.reset();
   EXPECT_EQ(fcntl(descriptor, F_GETFD), -1);
+}
+
+/** Pages of the region that have memory, in this process or another. */
+size_t pagesWithMemory(const Memory& region) {
+  std::vector<unsigned char> pages(region.bytes() / PAGE_BYTES);
+  EXPECT_EQ(mincore(region.data(), region.bytes(), pages.data()), 0);
+  return static_cast<size_t>(std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return (page & 1) != 0; }));
+}
+
+TEST(MemoryTest, ARegionHasItsMemoryFromTheStart) {
+  const auto region = Memory::createMemfd(3 * HUGE_PAGE_BYTES + PAGE_BYTES);
+  EXPECT_EQ(pagesWithMemory(*region), region->bytes() / PAGE_BYTES);
+}
+
+TEST(MemoryTest, AHelperPopulatesTheRestOfALargeRegionUnderItsWriters) {
+  const auto region = Memory::createMemfd(Memory::POPULATED_AT_ONCE_BYTES + 8 * HUGE_PAGE_BYTES);
+  for (size_t offset = region->bytes(); offset >= PAGE_BYTES; offset -= PAGE_BYTES) region->data()[offset - 1] = 9;
+  support::waitUntil([&] { return pagesWithMemory(*region) == region->bytes() / PAGE_BYTES; });
+  for (size_t offset = 0; offset < region->bytes(); offset += PAGE_BYTES) {
+    ASSERT_EQ(region->data()[offset], 0);
+    ASSERT_EQ(region->data()[offset + PAGE_BYTES - 1], 9);
+  }
+}
+
+TEST(MemoryTest, ALargeRegionMayGoWhileItIsPopulated) {
+  for (int i = 0; i < 3; i++) {
+    auto region = Memory::createMemfd(Memory::POPULATED_AT_ONCE_BYTES + (size_t{64} << 20));
+    const int descriptor = region->fileDescriptor();
+    region.reset();
+    EXPECT_EQ(fcntl(descriptor, F_GETFD), -1);
+  }
+}
+
+TEST(MemoryTest, TouchingPagesKeepsWhatOthersWriteMeanwhile) {
+  const auto region = Memory::createMemfd(2 * HUGE_PAGE_BYTES);
+  std::atomic<bool> done{false};
+  std::thread toucher([&] {
+    while (!done.load()) touchPages(region->data(), region->bytes());
+  });
+  int lost = 0;
+  for (int round = 1; round < 200; round++) {
+    for (size_t offset = 0; offset < region->bytes(); offset += PAGE_BYTES) region->data()[offset] = static_cast<uint8_t>(round);
+    for (size_t offset = 0; offset < region->bytes(); offset += PAGE_BYTES) lost += region->data()[offset] != round;
+  }
+  done.store(true);
+  toucher.join();
+  EXPECT_EQ(lost, 0);
 }
 
 TEST(MemoryTest, MoreThanTheMachineHasIsAnError) {

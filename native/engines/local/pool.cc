@@ -115,7 +115,6 @@ void Pool::clear() {
     shard.newest = shard.oldest = nullptr;
     shard.oldestUse.store(UINT64_MAX, std::memory_order_relaxed);
   }
-  buffers_.trim();
 }
 
 bool Pool::evictOne() {
@@ -156,7 +155,6 @@ size_t Pool::removePrefix(std::string_view prefix) {
     }
     removed += taken.size();
   }
-  buffers_.trim();
   return removed;
 }
 

@@ -57,7 +57,8 @@ struct PoolCounters {
 
 /**
  * Any thread. A value is pinned while someone besides the map holds it: eviction and removal by prefix leave it alone; `erase`
- * and `clear` make it invisible, and its memory goes when its holders are done.
+ * and `clear` make it invisible, and its memory is free when its holders are done. Free memory stays with the pool, up to its
+ * bound, for the values that come next.
  *
  * Time of use is counted in ticks. A batch takes one tick a key and gives the newest to its first key: a prefix is of no use
  * without its first blocks, so they must go last.
@@ -85,6 +86,7 @@ class Pool {
 
   uint64_t bytesMax() const { return buffers_.bytesMax(); }
   uint64_t bytesUsed() const { return buffers_.bytesUsed(); }
+  uint64_t bytesKept() const { return buffers_.bytesKept(); }
   uint64_t keyCount() const;
   PoolCounters& counters() { return counters_; }
   const PoolCounters& counters() const { return counters_; }
