@@ -104,7 +104,12 @@ class World {
     const number = (this.numbers[producer] = this.numbers[producer]! + 1);
     const message = { kind: "lookup", slot: producer, generation: number } as const;
     this.doubtful[producer]!.push(number);
-    const pushed = this.#producers[producer]!.push({ ...message, attempt: number, tokens: number, hashedBlocks: 0 });
+    const pushed = this.#producers[producer]!.push({
+      ...message,
+      attempt: number,
+      tokens: number,
+      hashedBlocks: 0,
+    });
     this.doubtful[producer]!.pop();
     if (pushed) this.sent[producer]!.push(number);
     return pushed;

@@ -37,7 +37,7 @@ import {
 
 /** Takes a request whose record is live. `outputTokens` above 0: after a restart, tokens that the front end has already. */
 export function addRequest(core: SchedulerCore, slot: number, outputTokens: number): void {
-  const { tables, states, context } = core;
+  const { tables, states } = core;
   const record = tables.request(slot);
   const words = tables.requests;
   states.reset(slot);
