@@ -74,6 +74,8 @@ export const REQUEST_LOOKUP_ASKED_WORD = 16;
 export const REQUEST_LOOKUP_TOKENS = 17;
 /** How many blocks of the hash row the asked lookup may take as they are. */
 export const REQUEST_LOOKUP_HASHED_BLOCKS = 22;
+/** Of which request the question is: it may outlive one whose scheduler died. */
+export const REQUEST_LOOKUP_GENERATION = 23;
 export const REQUEST_COMPUTED_TOKENS = 18;
 /** Generated tokens that are in the token row; published with Atomics.store, pairs with the owner's Atomics.load. */
 export const REQUEST_OUTPUT_TOKENS_WORD = 19;

@@ -20,6 +20,7 @@ import {
   REQUEST_GENERATION,
   REQUEST_HIT_TOKENS,
   REQUEST_LOOKUP_ASKED_WORD,
+  REQUEST_LOOKUP_GENERATION,
   REQUEST_LOOKUP_HASHED_BLOCKS,
   REQUEST_LOOKUP_TOKENS,
 } from "../blocks/layout.ts";
@@ -189,6 +190,7 @@ export class Lookups {
     this.#attempt[slot] = attempt;
     tables.requests[at + REQUEST_LOOKUP_TOKENS] = tokens;
     tables.requests[at + REQUEST_LOOKUP_HASHED_BLOCKS] = hashedBlocks;
+    tables.requests[at + REQUEST_LOOKUP_GENERATION] = generation;
     // Publishes the question; pairs with the load of a restarted lookup actor's scan. The running one is told by the message.
     Atomics.store(
       tables.requests,

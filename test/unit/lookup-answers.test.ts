@@ -48,6 +48,8 @@ function ask(
   const at = world.tables.request(slot);
   world.tables.requests[at + layout.REQUEST_LOOKUP_TOKENS] = tokens;
   world.tables.requests[at + layout.REQUEST_LOOKUP_HASHED_BLOCKS] = hashedBlocks;
+  world.tables.requests[at + layout.REQUEST_LOOKUP_GENERATION] =
+    world.tables.requests[at + layout.REQUEST_GENERATION]!;
   world.tables.requests[at + layout.REQUEST_LOOKUP_ASKED_WORD] = layout.lookupWord(
     attempt,
     0,

@@ -108,11 +108,11 @@ describe("continuous batching", () => {
   it("never schedules a token for which the front end has no room", () => {
     const world = new World();
     const id = world.add(promptOf(6, 3), 4);
-    world.frontEndRoom = FRONT_END_RESERVE + 2; // the end and the release of the one request
+    world.frontEndRoom = FRONT_END_RESERVE + 2 * 16; // the end and the release of each of 16 slots
     for (let turn = 0; turn < 20; turn++) world.turn();
     expect(world.ended(id).tokens.length).toBe(0);
     expect(world.turn()).toBeLessThan(world.nowMs + 10);
-    world.frontEndRoom = FRONT_END_RESERVE + 3;
+    world.frontEndRoom = FRONT_END_RESERVE + 2 * 16 + 1;
     world.settle();
     expect(world.ended(id).tokens).toEqual(world.truth(promptOf(6, 3), 4));
   });

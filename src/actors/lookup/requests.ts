@@ -4,6 +4,7 @@ import {
   lookupState,
   REQUEST_GENERATION,
   REQUEST_LIVE_WORD,
+  REQUEST_LOOKUP_GENERATION,
   REQUEST_LOOKUP_ASKED_WORD,
   REQUEST_PROMPT_TOKENS,
 } from "../../blocks/layout.ts";
@@ -38,7 +39,9 @@ export function forEachQuestion(
     if (Atomics.load(words, at + REQUEST_LIVE_WORD) !== 1) continue;
     // Pairs with the scheduler side's store after it wrote the tokens.
     const asked = Atomics.load(words, at + REQUEST_LOOKUP_ASKED_WORD);
-    if (lookupState(asked) === LOOKUP_SUBMITTED)
-      visit(slot, words[at + REQUEST_GENERATION]!, lookupAttempt(asked));
+    const generation = words[at + REQUEST_GENERATION]!;
+    // A former request's question, which a dead scheduler left open, says nothing about this one's rows.
+    if (words[at + REQUEST_LOOKUP_GENERATION] !== generation) continue;
+    if (lookupState(asked) === LOOKUP_SUBMITTED) visit(slot, generation, lookupAttempt(asked));
   }
 }

@@ -61,12 +61,13 @@ function scheduleRunning(core: SchedulerCore, decodes: boolean): void {
 }
 
 /**
- * Sequences that may be sampled: each sends a token, and each live request its end and its release, to a front end that may
- * lag. Without room for one token the step is left out and tried again soon.
+ * Sequences that may be sampled: each sends a token, and each request its end and its release, to a front end that may lag.
+ * Without room for one token the step is left out and tried again soon.
  */
 function samplesMax(core: SchedulerCore): number {
   const free = core.context.room(ACTOR_FRONT_END) - FRONT_END_RESERVE;
-  const room = free - 2 * core.states.live();
+  // For all slots, not the live ones alone: requests that come while the front end lags may end before it has read.
+  const room = free - 2 * core.states.slots;
   if (room < core.options.sequencesMax) core.roomAtMs = core.context.nowMs() + ROOM_RETRY_MS;
   return Math.max(0, room);
 }
