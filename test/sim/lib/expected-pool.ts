@@ -46,7 +46,7 @@ function addRequest(
     const block = tokens.slice(from, from + blockSize);
     for (let at = from; at < from + blockSize; at += hashBlockSize) {
       const digest = new Uint8Array(32);
-      const extra = encodeExtra(at / hashBlockSize, extras);
+      const extra = encodeExtra(at / hashBlockSize, extras, "cbor");
       hasher.hashBlock(parent, tokens, at, at + hashBlockSize, extra, digest, 0);
       parent = digest;
     }

@@ -105,6 +105,7 @@ export class FrontEndDriver implements Actor {
             cacheSalt: request.cacheSalt,
           },
           1,
+          "cbor",
         ),
         flags: REQUEST_FLAG_IGNORE_END_TOKENS | (request.noReuse ? REQUEST_FLAG_NO_REUSE : 0),
       });

@@ -8,6 +8,7 @@ import {
   OUTCOME_NO_SPACE,
   type Message,
 } from "../../../src/actors/messages.ts";
+import { FRONT_END_RESERVE } from "../../../src/actors/scheduler/core.ts";
 import {
   JOB_KIND,
   JOB_KIND_LOAD,
@@ -151,7 +152,8 @@ export class Situations implements SimulatedObserver {
   /** So little room in the front end's mailbox that the scheduler may not sample a whole step. */
   #frontEndLag(): void {
     const { requestSlots, sequencesMax } = this.#plan;
-    if (this.#frontEndRoom() < 2 * requestSlots + sequencesMax) this.count("front end lags");
+    const needed = 2 * requestSlots + sequencesMax + FRONT_END_RESERVE;
+    if (this.#frontEndRoom() < needed) this.count("front end lags");
   }
   #loadOverdue(job: number): void {
     if (this.#overdueLoads.has(job)) this.count("overdue load is left to the engine");
