@@ -12,9 +12,11 @@ import {
   TOKEN_PAGE_WORDS,
   TOKENS_PER_PAGE,
 } from "./layout.ts";
+import { hashableBlocks } from "./hashing.ts";
+import type { BlockEncoding } from "./hashing.ts";
 import { PageArena } from "./page-arena.ts";
 
-/** Sizes of the shared tables. All are counts; memory follows them. */
+/** Sizes of the shared tables, as counts, and how their rows are hashed. */
 export interface TableDimensions {
   /** Requests that may be waiting, running or draining at a time. */
   readonly requestSlots: number;
@@ -25,6 +27,10 @@ export interface TableDimensions {
   /** Tokens of all requests in the tables together: prompt plus room for the answer. */
   readonly tokensMax: number;
   readonly hashBlockSize: number;
+  /** Tokens after a hash block that its hash covers too; default 0. */
+  readonly hashLookaheadTokens?: number;
+  /** Of the extra elements in the token arena; default cbor. */
+  readonly extraEncoding?: BlockEncoding;
   readonly blockSize: number;
   readonly groups: number;
   /** KV blocks of the serving loop. */
@@ -101,6 +107,12 @@ export class Tables {
       HASH_PAGE_WORDS,
       HASH_STRIDE_WORDS,
     );
+  }
+
+  /** Hash blocks of a request's first `tokens` tokens. */
+  hashableBlocks(tokens: number): number {
+    const { hashBlockSize, hashLookaheadTokens } = this.dimensions;
+    return hashableBlocks(tokens, hashBlockSize, hashLookaheadTokens ?? 0);
   }
 
   /** Word offset of a request record. */

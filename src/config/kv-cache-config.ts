@@ -9,7 +9,18 @@ export type KvGroupKind = "full" | "mla" | "swa" | "swa_mla" | "mamba";
 export const KV_GROUP_KINDS_SUPPORTED: readonly KvGroupKind[] = ["full"];
 
 export type HashAlgorithmName = "sha256" | "sha256_cbor" | "xxhash" | "xxhash_cbor";
-export const HASH_ALGORITHMS_SUPPORTED: readonly HashAlgorithmName[] = ["sha256_cbor"];
+/** What depends on the algorithm beside the digest function: how a block is written before it is hashed, and the digest's size. */
+export const HASH_ALGORITHMS = {
+  sha256: { encoding: "pickle", digestBytes: 32 },
+  sha256_cbor: { encoding: "cbor", digestBytes: 32 },
+  xxhash: { encoding: "pickle", digestBytes: 16 },
+  xxhash_cbor: { encoding: "cbor", digestBytes: 16 },
+} as const satisfies {
+  readonly [name in HashAlgorithmName]: { encoding: "cbor" | "pickle"; digestBytes: 16 | 32 };
+};
+export const HASH_ALGORITHMS_SUPPORTED = Object.keys(
+  HASH_ALGORITHMS,
+) as readonly HashAlgorithmName[];
 
 /** Order of the dimensions in memory: L layer, B block, H head, N state (token), C content. */
 export type KvLayout = "LBHNC" | "LBNHC" | "LHBNC" | "BLHNC" | "BLNHC";

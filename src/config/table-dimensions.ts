@@ -1,6 +1,6 @@
 import type { TableDimensions } from "../blocks/tables.ts";
 import { MooncakeKvError } from "../errors.ts";
-import { groupSpanTokens, schedulerBlockSize } from "./kv-cache-config.ts";
+import { groupSpanTokens, HASH_ALGORITHMS, schedulerBlockSize } from "./kv-cache-config.ts";
 import type { KvCacheConfig } from "./kv-cache-config.ts";
 
 /** What the shared tables' sizes depend on besides the KV cache. */
@@ -36,6 +36,7 @@ export function tableDimensions(kvCache: KvCacheConfig, sizes: TableSizes): Tabl
     tokensPerRequestMax,
     tokensMax,
     hashBlockSize: kvCache.hashBlockSize,
+    extraEncoding: HASH_ALGORITHMS[kvCache.hashAlgorithm].encoding,
     blockSize: chunkTokens,
     groups: kvCache.groups.length,
     blockCount: kvCache.blockCount,

@@ -30,7 +30,7 @@ export class Hashes {
     const at = tables.request(slot);
     this.#hashed[slot] = 0;
     const prompt = tables.requests[at + REQUEST_PROMPT_TOKENS]!;
-    const wanted = reuse && prompt >= tables.dimensions.hashBlockSize;
+    const wanted = reuse && tables.hashableBlocks(prompt) > 0;
     this.#pending[slot] = wanted ? 1 : 0;
     if (wanted) this.#request(slot);
   }
@@ -73,7 +73,7 @@ export class Hashes {
     const known =
       tables.requests[at + REQUEST_PROMPT_TOKENS]! +
       tables.requests[at + REQUEST_OUTPUT_TOKENS_WORD]!;
-    if (hashBlocks === undefined || tokens > known) return false;
+    if (hashBlocks === undefined || wanted > tables.hashableBlocks(known)) return false;
     const status = hashBlocks(
       tables.requests[at + REQUEST_TOKEN_PAGE]!,
       tables.requests[at + REQUEST_HASH_PAGE]!,

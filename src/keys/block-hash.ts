@@ -6,22 +6,24 @@ import type { HashAlgorithmName } from "../config/kv-cache-config.ts";
 import { MooncakeKvError } from "../errors.ts";
 import { encodeExtra, hashableBlocks } from "./block-extra.ts";
 import type { HashRequest } from "./block-extra.ts";
-import { CborWriter } from "./cbor-writer.ts";
-import { hashAlgorithm } from "./hash-algorithm.ts";
+import { hashAlgorithm, openWriter } from "./hash-algorithm.ts";
 import type { HashAlgorithm } from "./hash-algorithm.ts";
+import type { ValueWriter } from "./value-writer.ts";
 
 /** Hashes one block at a time into memory of the caller. Not for use by two threads at once. */
 export class BlockHasher {
   readonly algorithm: HashAlgorithm;
-  readonly #writer = new CborWriter(4096);
+  readonly #writer: ValueWriter;
 
   constructor(name: HashAlgorithmName = "sha256_cbor") {
     this.algorithm = hashAlgorithm(name);
+    this.#writer = openWriter(this.algorithm.encoding, 4096);
   }
 
   /**
    * Hashes tokens [from, to) after `parent` and writes `algorithm.digestBytes` bytes to `into` at `offset`, which may be
-   * `parent` itself. `extra` is the encoded extra element, or null. Throws INVALID_VALUE for a token that is no integer.
+   * `parent` itself. `extra` is the encoded extra element, or null. With `lookaheadTokens` L, tokens [to, to + L) are hashed
+   * too, as (extra, t1..tL) in place of the extra element. Throws INVALID_VALUE for a token that is no integer.
    */
   hashBlock(
     parent: Uint8Array,
@@ -31,18 +33,53 @@ export class BlockHasher {
     extra: Uint8Array | null,
     into: Uint8Array,
     offset: number,
+    lookaheadTokens = 0,
+  ): void {
+    this.#writeBlock(parent, tokens, from, to, extra, lookaheadTokens);
+    this.algorithm.digestInto(this.#writer.message(), into, offset);
+  }
+
+  /** The bytes that `hashBlock` hashes, as the caller's own copy: for comparing with vLLM's. */
+  message(
+    parent: Uint8Array,
+    tokens: ArrayLike<number>,
+    from: number,
+    to: number,
+    extra: Uint8Array | null,
+    lookaheadTokens = 0,
+  ): Uint8Array {
+    this.#writeBlock(parent, tokens, from, to, extra, lookaheadTokens);
+    return this.#writer.message().slice();
+  }
+
+  #writeBlock(
+    parent: Uint8Array,
+    tokens: ArrayLike<number>,
+    from: number,
+    to: number,
+    extra: Uint8Array | null,
+    lookaheadTokens: number,
   ): void {
     const writer = this.#writer;
     writer.reset();
     writer.array(3);
     writer.bytes(parent);
     writer.array(to - from);
-    for (let position = from; position < to; position++) {
-      writer.integer(tokens[position] ?? Number.NaN);
-    }
+    this.#writeTokens(tokens, from, to);
+    writer.endArray(to - from);
+    if (lookaheadTokens > 0) writer.array(1 + lookaheadTokens);
     if (extra === null) writer.null();
     else writer.raw(extra);
-    this.algorithm.digestInto(writer.view(), into, offset);
+    if (lookaheadTokens > 0) {
+      this.#writeTokens(tokens, to, to + lookaheadTokens);
+      writer.endArray(1 + lookaheadTokens);
+    }
+    writer.endArray(3);
+  }
+
+  #writeTokens(tokens: ArrayLike<number>, from: number, to: number): void {
+    for (let position = from; position < to; position++)
+      this.#writer.integer(tokens[position] ?? Number.NaN);
   }
 }
 
@@ -59,7 +96,9 @@ export function hashBlocks(
   const hasher = new BlockHasher(name);
   const { digestBytes } = hasher.algorithm;
   const { tokens, blockSize } = request;
-  if (noneHashBytes.length !== digestBytes) {
+  // The xxhash variants draw 32 bytes when there is no seed.
+  const drawn = hasher.algorithm.seedWhenUnset === null && noneHashBytes.length === 32;
+  if (noneHashBytes.length !== digestBytes && !drawn) {
     throw invalid(
       "noneHash",
       noneHashBytes.length,
@@ -86,9 +125,10 @@ export function hashBlocks(
       tokens,
       from,
       from + blockSize,
-      encodeExtra(block, request),
+      encodeExtra(block, request, hasher.algorithm.encoding),
       digests,
       offset,
+      request.lookaheadTokens ?? 0,
     );
     parent = digests.subarray(offset, offset + digestBytes);
   }

@@ -42,8 +42,10 @@ export interface NativeBinding {
   /**
    * Hashes blocks [fromBlock, toBlock) of a request: reads tokens through the chain at `tokenPage`, writes digests through
    * the chain at `hashPage`; block 0's parent is the NONE_HASH. `extrasPage` (or -1) is a chain in the token arena that
-   * holds, for each block from 0 on, one word byteLength and then that many bytes (padded to words) of already encoded extra
-   * element; byteLength 0 means null. Returns the number of blocks hashed. Synchronous; about 0.15 us a block of 16.
+   * holds, for each block from 0 on, one word byteLength and then that many bytes (padded to words) of extra element, encoded
+   * as the algorithm wants it; byteLength 0 means null. Look-ahead tokens are no part of it: they are read from the token row,
+   * so they must be there (`hashableBlocks`). A digest of 16 bytes fills the first half of its place in the hash arena.
+   * Returns the number of blocks hashed. Synchronous; about 0.15 us a block of 16.
    */
   hashBlocks(
     hasherId: number,
@@ -81,8 +83,11 @@ export interface NativeBinding {
 }
 
 export interface HasherOptions {
-  readonly algorithm: "sha256_cbor";
+  readonly algorithm: "sha256" | "sha256_cbor" | "xxhash" | "xxhash_cbor";
   readonly blockSize: number;
+  /** Tokens after a block that its hash covers too, at most 1024; default 0. */
+  readonly lookaheadTokens?: number;
+  /** As long as a digest; of the xxhash algorithms also the 32 bytes that are drawn when there is no seed. */
   readonly noneHash: Uint8Array;
   readonly tokensSharedId: number;
   readonly hashesSharedId: number;

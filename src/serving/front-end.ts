@@ -81,10 +81,11 @@ export class FrontEnd {
    */
   submit(request: FrontEndRequest, listener: RequestListener): RequestHandle | SubmitRefusal {
     if (this.#closing) return refuse("CLOSED", "Send the request to another instance.");
-    const { tokensPerRequestMax, hashBlockSize } = this.#ports.tables.dimensions;
-    const live = new LiveRequest(request, listener, this.#ports.nowMs(), hashBlockSize);
-    if (live.slotRequest.tokensMax > tokensPerRequestMax) {
-      return refuse("TOO_LONG", `Keep prompt and answer within ${tokensPerRequestMax} tokens.`);
+    const { dimensions } = this.#ports.tables;
+    const live = new LiveRequest(request, listener, this.#ports.nowMs(), dimensions);
+    if (live.slotRequest.tokensMax > dimensions.tokensPerRequestMax) {
+      const remedy = `Keep prompt and answer within ${dimensions.tokensPerRequestMax} tokens.`;
+      return refuse("TOO_LONG", remedy);
     }
     if (this.#line.length > 0) return this.#enqueue(live);
     const refused = this.#admit(live);

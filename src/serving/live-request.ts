@@ -1,6 +1,7 @@
 import { FINISH_ABORTED, OUTCOME_NONE } from "../actors/messages.ts";
 import { NONE, REQUEST_FLAG_IGNORE_END_TOKENS, REQUEST_FLAG_NO_REUSE } from "../blocks/layout.ts";
 import type { NewRequest } from "../blocks/request-slots.ts";
+import type { TableDimensions } from "../blocks/tables.ts";
 import { encodeExtraWords } from "../keys/block-extra.ts";
 import type {
   FrontEndRequest,
@@ -8,6 +9,9 @@ import type {
   RequestListener,
   RequestSummary,
 } from "./front-end-types.ts";
+
+/** What the extra keys of a request depend on besides itself. */
+type HashDimensions = Pick<TableDimensions, "hashBlockSize" | "extraEncoding">;
 
 /** What the front end keeps of a request from `submit` until its slot is released. */
 export class LiveRequest {
@@ -29,12 +33,12 @@ export class LiveRequest {
     request: FrontEndRequest,
     listener: RequestListener,
     submittedMs: number,
-    hashBlockSize: number,
+    dimensions: HashDimensions,
   ) {
     this.request = request;
     this.listener = listener;
     this.submittedMs = submittedMs;
-    this.slotRequest = slotRequestOf(request, hashBlockSize);
+    this.slotRequest = slotRequestOf(request, dimensions);
   }
 
   /** The summary of a request that the scheduler never saw. */
@@ -52,11 +56,11 @@ export class LiveRequest {
   }
 }
 
-function slotRequestOf(request: FrontEndRequest, hashBlockSize: number): NewRequest {
+function slotRequestOf(request: FrontEndRequest, dimensions: HashDimensions): NewRequest {
   return {
     tokens: request.promptTokens,
     tokensMax: request.promptTokens.length + request.maxTokens,
-    extras: extrasOf(request, hashBlockSize),
+    extras: extrasOf(request, dimensions),
     sampling: {
       temperature: request.temperature,
       topP: request.topP,
@@ -70,10 +74,11 @@ function slotRequestOf(request: FrontEndRequest, hashBlockSize: number): NewRequ
 }
 
 /** Only the first block has an extra key: the salt. */
-function extrasOf(request: FrontEndRequest, hashBlockSize: number): Int32Array | null {
+function extrasOf(request: FrontEndRequest, dimensions: HashDimensions): Int32Array | null {
   if (request.cacheSalt === undefined || request.cacheSalt === "") return null;
-  const hashed = { tokens: request.promptTokens, blockSize: hashBlockSize };
-  return encodeExtraWords({ ...hashed, cacheSalt: request.cacheSalt }, 1);
+  const hashed = { tokens: request.promptTokens, blockSize: dimensions.hashBlockSize };
+  const encoding = dimensions.extraEncoding ?? "cbor";
+  return encodeExtraWords({ ...hashed, cacheSalt: request.cacheSalt }, 1, encoding);
 }
 
 /** Seeds inside int32 stay as they are; of others the upper half is mixed in, so that it counts too. */

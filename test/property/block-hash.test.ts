@@ -65,9 +65,10 @@ describe("hashBlocks", () => {
             one.tokens,
             from,
             from + one.blockSize,
-            encodeExtra(block, one),
+            encodeExtra(block, one, "cbor"),
             digest,
             0,
+            one.lookaheadTokens,
           );
           all += Buffer.from(digest).toString("hex");
         }
@@ -81,8 +82,10 @@ describe("hashBlocks", () => {
     fc.assert(
       fc.property(request, (one) => {
         const blocks = hashableBlocks(one);
-        const extras = Array.from({ length: blocks }, (_, block) => encodeExtra(block, one));
-        const words = encodeExtraWords(one, blocks);
+        const extras = Array.from({ length: blocks }, (_, block) =>
+          encodeExtra(block, one, "cbor"),
+        );
+        const words = encodeExtraWords(one, blocks, "cbor");
         if (words === null) {
           expect(extras.every((extra) => extra === null)).toBe(true);
           return;

@@ -31,6 +31,7 @@ describe("tableDimensions", () => {
     expect(dimensionsOf({})).toEqual({
       ...SIZES,
       hashBlockSize: 16,
+      extraEncoding: "cbor",
       blockSize: 16,
       groups: 1,
       blockCount: 64,

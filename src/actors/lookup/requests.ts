@@ -21,10 +21,10 @@ export function isCurrent(tables: Tables, slot: number, generation: number): boo
   );
 }
 
-/** Whole hash blocks of the prompt. */
+/** Hash blocks of the prompt. */
 export function promptBlocks(tables: Tables, slot: number): number {
   const tokens = tables.requests[tables.request(slot) + REQUEST_PROMPT_TOKENS]!;
-  return Math.floor(tokens / tables.dimensions.hashBlockSize);
+  return tables.hashableBlocks(tokens);
 }
 
 /** Newest question of every live slot that was ever asked about: what a successor has to look at. */

@@ -1,6 +1,7 @@
 import { channelWords, type ChannelShape } from "../../blocks/layout.ts";
 import { createTableBuffers, type TableDimensions } from "../../blocks/tables.ts";
 import type { ConnectorConfig } from "../../config/connector-config.ts";
+import { HASH_ALGORITHMS } from "../../config/kv-cache-config.ts";
 import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
 import { noneHash } from "../../keys/none-hash.ts";
 import { poolKeyPrefixes } from "../../keys/pool-keys.ts";
@@ -30,6 +31,8 @@ export interface ResourceOptions {
   readonly connector: ConnectorConfig;
   /** PYTHONHASHSEED, null when unset. */
   readonly hashSeed: string | null;
+  /** For NONE_HASH, where the algorithm draws it. */
+  readonly randomBytes: (count: number) => Uint8Array;
   /** Segments of one block, per group (memory that is already a region of the addon). */
   readonly segments: readonly (readonly SegmentRule[])[];
   readonly trace: boolean;
@@ -65,9 +68,10 @@ export class RuntimeResources {
     const tables = createTableBuffers(dimensions);
     const hashesSharedId = this.#share(tables.hashPages);
     const hasherId = native.hasherRegister({
-      algorithm: "sha256_cbor",
+      algorithm: options.kvCache.hashAlgorithm,
       blockSize: dimensions.hashBlockSize,
-      noneHash: noneHash(options.hashSeed, options.kvCache.hashAlgorithm),
+      lookaheadTokens: dimensions.hashLookaheadTokens ?? 0,
+      noneHash: noneHash(options.hashSeed, options.kvCache.hashAlgorithm, options.randomBytes),
       tokensSharedId: this.#share(tables.tokenPages),
       hashesSharedId,
     });
@@ -119,7 +123,11 @@ export class RuntimeResources {
     const { groups } = poolKeyPrefixes(kvCache, { cachePrefix: connector.cachePrefix });
     const plan = planKeySpace({ tensorParallelRank: kvCache.tp.rank, groups, segments });
     const keySpaceId = this.#native.keySpaceRegister(
-      keySpaceOptions(plan, { hashesSharedId, hashBytes: 32 }, kvCache.blockCount),
+      keySpaceOptions(
+        plan,
+        { hashesSharedId, hashBytes: HASH_ALGORITHMS[kvCache.hashAlgorithm].digestBytes },
+        kvCache.blockCount,
+      ),
     );
     this.#releases.push(() => this.#native.keySpaceRelease(keySpaceId));
     return { ...plan, keySpaceId };

@@ -1,7 +1,9 @@
+import { randomBytes } from "node:crypto";
 import type { TableDimensions } from "../../blocks/tables.ts";
 import type { ConnectorConfig } from "../../config/connector-config.ts";
 import { blockBytes, type KvCacheConfig } from "../../config/kv-cache-config.ts";
 import { MooncakeKvError } from "../../errors.ts";
+import { noneHashIsRandom } from "../../keys/none-hash.ts";
 import type { NativeBinding, SegmentRule } from "../../native/binding.ts";
 import { NONE } from "../../blocks/layout.ts";
 import { COUNTERS, CounterBlock } from "../../trace/counters.ts";
@@ -76,11 +78,12 @@ export class Runtime {
   private constructor(options: RuntimeOptions) {
     const { native, log } = options;
     this.#options = options;
+    warnOfRandomHashes(options);
     this.native = native;
     const { regionId, segments } = openKvMemory(options);
     this.regionId = regionId;
     try {
-      this.#resources = new RuntimeResources({ ...options, segments });
+      this.#resources = new RuntimeResources({ ...options, segments, randomBytes });
     } catch (error) {
       native.regionRelease(regionId);
       throw error;
@@ -216,6 +219,17 @@ export class Runtime {
     this.native.regionRelease(this.regionId);
     return inFlight;
   }
+}
+
+/** A pool whose members draw their own NONE_HASH shares nothing, and nothing else would say so. */
+function warnOfRandomHashes({ kvCache, hashSeed, log }: RuntimeOptions): void {
+  const { hashAlgorithm } = kvCache;
+  if (!noneHashIsRandom(hashSeed, hashAlgorithm)) return;
+  log.warn(
+    { field: "PYTHONHASHSEED", value: null, hashAlgorithm },
+    `PYTHONHASHSEED is not set, and ${hashAlgorithm} then draws a random start for its block hashes: no block is shared with ` +
+      "any other process. Set it to the same number in every process that shares the pool.",
+  );
 }
 
 function openKvMemory(options: RuntimeOptions): {

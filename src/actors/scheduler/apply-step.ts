@@ -162,8 +162,8 @@ function hashTo(core: SchedulerCore, slot: number, tokens: number): boolean {
   const wanted = Math.floor(tokens / tables.dimensions.hashBlockSize);
   const hashed = states.hashedBlocks[slot]!;
   if (wanted <= hashed) return true;
-  if (hashed < Math.floor(states.promptTokens[slot]! / tables.dimensions.hashBlockSize))
-    return false;
+  if (hashed < tables.hashableBlocks(states.promptTokens[slot]!)) return false;
+  if (wanted > tables.hashableBlocks(states.knownTokens(slot))) return false;
   if (connector !== null) {
     if (!connector.hooks.hashTo(slot, tokens)) return false;
   } else {

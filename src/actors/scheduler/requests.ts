@@ -83,7 +83,7 @@ export function reuses(core: SchedulerCore, slot: number): boolean {
 
 function awaitHashes(core: SchedulerCore, slot: number): void {
   const { states, tables, options, connector } = core;
-  const wholeBlock = states.promptTokens[slot]! >= tables.dimensions.hashBlockSize;
+  const wholeBlock = tables.hashableBlocks(states.promptTokens[slot]!) > 0;
   const wanted = reuses(core, slot) && wholeBlock;
   if (!wanted) return makeReady(core, slot);
   if (connector === null) {

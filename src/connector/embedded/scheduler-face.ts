@@ -3,7 +3,7 @@ import { NONE, REQUEST_FLAG_NO_REUSE } from "../../blocks/layout.ts";
 import type { RequestSlots } from "../../blocks/request-slots.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import { encodeExtraWords } from "../../keys/block-extra.ts";
-import type { HashRequest } from "../../keys/block-extra.ts";
+import type { LoraAdapter, MultiModalItem } from "../../keys/block-extra.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "../hooks.ts";
 import type { ConnectorMetadata } from "../hooks.ts";
 import type { Attached } from "./attached.ts";
@@ -15,8 +15,10 @@ export interface AddRequestOptions {
   readonly maxTokens?: number;
   /** Requests share blocks only with requests of the same salt. */
   readonly cacheSalt?: string;
-  readonly lora?: HashRequest["lora"];
-  readonly multiModal?: HashRequest["multiModal"];
+  /** The adapter that computes the request; null or absent for none. */
+  readonly lora?: LoraAdapter | null;
+  /** Images and the like in the prompt, sorted by offset. */
+  readonly multiModal?: readonly MultiModalItem[];
   /** Neither reads nor writes the pool. */
   readonly noReuse?: boolean;
 }
@@ -63,14 +65,22 @@ export class SchedulerFace {
         "Finish that request, or use another id.",
       );
     const tokensMax = tokens.length + (options.maxTokens ?? 0);
-    const blockSize = tables.dimensions.hashBlockSize;
+    const { hashBlockSize: blockSize, hashLookaheadTokens, extraEncoding } = tables.dimensions;
     const { cacheSalt = null, lora = null, multiModal = [] } = options;
     const plain = cacheSalt === null && lora === null && multiModal.length === 0;
     const extras = plain
       ? null
       : encodeExtraWords(
-          { tokens, blockSize, cacheSalt, lora, multiModal },
+          {
+            tokens,
+            blockSize,
+            lookaheadTokens: hashLookaheadTokens ?? 0,
+            cacheSalt,
+            lora,
+            multiModal,
+          },
           Math.floor(tokensMax / blockSize),
+          extraEncoding ?? "cbor",
         );
     const flags = options.noReuse === true ? REQUEST_FLAG_NO_REUSE : 0;
     const added = this.#slots.addRequest({ tokens, tokensMax, extras, flags });
