@@ -2,8 +2,10 @@
  * mooncake-kv: the shared KV-cache pool for TypeScript serving loops. Public exports only.
  */
 export { attachConnector } from "./actors/runtime/attach.ts";
-export type { AttachedConnector, AttachOptions } from "./actors/runtime/attach.ts";
-export type { KvMemory, Runtime } from "./actors/runtime/runtime.ts";
+export type { AttachOptions } from "./actors/runtime/attach.ts";
+export type { AttachedConnector, ConnectorEvents } from "./actors/runtime/attached-connector.ts";
+export type { BlockSegment, UserKvMemory } from "./actors/runtime/runtime.ts";
+export type { ActorDump, StateDump } from "./actors/runtime/state-dump.ts";
 export type { Log } from "./actors/step.ts";
 export type { ConnectorConfig, KvRole, LoadFailurePolicy } from "./config/connector-config.ts";
 export type {
@@ -24,5 +26,6 @@ export type {
   SchedulerStep,
 } from "./connector/connector.ts";
 export type { BlockPool, ConnectorMetadata, ConnectorOutput } from "./connector/hooks.ts";
+export type { LoraAdapter, MultiModalItem } from "./keys/block-extra.ts";
 export { MooncakeKvError } from "./errors.ts";
 export type { ErrorCode } from "./errors.ts";

@@ -131,7 +131,7 @@ describe("a synchronous lookup is bounded", () => {
   test("by lookup_timeout_ms while the lookup actor is dead, and works again when it is back", async () => {
     loop = await EmbeddedLoop.attach({ lookup_async: false, lookup_timeout_ms: 150 });
     const { scheduler } = loop.attached.connector;
-    const { supervisor, ends } = loop.attached.runtime;
+    const { supervisor, ends } = loop.runtime;
     loop.computeAndSave("first", tokens(40, 4), fill);
     await supervisor.kill(ACTOR_LOOKUP);
     // From here to the answer the event loop does not turn, so nobody restarts the actor.
@@ -141,7 +141,7 @@ describe("a synchronous lookup is bounded", () => {
     expect(ends.nowMs() - began).toBeGreaterThanOrEqual(149);
     expect(scheduler.outcome("second")).toBe("TIMEOUT");
     scheduler.requestFinished("second");
-    await expect.poll(() => loop.attached.runtime.healthy(), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => loop.runtime.healthy(), { timeout: 20_000 }).toBe(true);
     const [found] = takeFromPool("third", tokens(40, 4));
     expect(found).toBe(32);
     scheduler.requestFinished("third");
@@ -157,7 +157,7 @@ describe("deaths under an embedded loop", () => {
   ] as const)("the %s actor dies between the question and the answer", async (_name, actor) => {
     loop = await EmbeddedLoop.attach({ lookup_async: true });
     const { scheduler } = loop.attached.connector;
-    const { supervisor } = loop.attached.runtime;
+    const { supervisor } = loop.runtime;
     const prompt = tokens(60, 5);
     loop.computeAndSave("first", prompt, fill);
     scheduler.addRequest("second", prompt);
@@ -206,7 +206,7 @@ describe("deaths under an embedded loop", () => {
         { timeout: 20_000, interval: 1 },
       )
       .toBe(true);
-    await expect.poll(() => loop.attached.runtime.healthy(), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => loop.runtime.healthy(), { timeout: 20_000 }).toBe(true);
     expect(loop.log.count("actor died")).toBe(1);
   });
 });
@@ -216,7 +216,7 @@ describe("refusals", () => {
     loop = await EmbeddedLoop.attach();
     const { config: settings } = parseTransferConfig(undefined, readEnvironment({}));
     const worker = new Worker(new URL("support/second-thread.mjs", import.meta.url), {
-      workerData: { plan: loop.attached.runtime.plan, settings },
+      workerData: { plan: loop.runtime.plan, settings },
     });
     const [answer] = (await once(worker, "message")) as [unknown];
     expect(answer).toMatchObject({ code: "WRONG_THREAD", value: threadId });

@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { OpenAiServer } from "../../src/serving/server.ts";
+import { PromptEncoder } from "../../src/serving/tokenizing/prompt-encoder.ts";
 import { serve, tokenizer } from "./serving-http-support.ts";
 
 interface ErrorAnswer {
@@ -145,9 +146,11 @@ describe("bad bodies and addresses", () => {
       model: {
         modelName: "tiny",
         tokenizer,
+        prompts: new PromptEncoder(tokenizer),
         contextTokensMax: 10,
       },
       healthy: () => true,
+      dumpState: () => Promise.resolve({}),
       metrics: { contentType: "text/plain", text: () => Promise.resolve("") },
       random: () => 0,
       wallClockMs: () => 0,

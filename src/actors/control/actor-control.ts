@@ -1,7 +1,15 @@
 import { expose, releaseProxy, wrap, type Endpoint, type Remote } from "comlink";
-import type { MessagePort } from "node:worker_threads";
 import { MooncakeKvError } from "../../errors.ts";
 import type { ActorInspection } from "../step.ts";
+
+/**
+ * A MessagePort of node:worker_threads. Not named by its type, because the declarations of this package are read by users
+ * without @types/node.
+ */
+export interface ControlPort {
+  unref(): void;
+  close(): void;
+}
 
 /** What an actor's thread does for the runtime's thread when asked, between two steps. */
 export interface ActorControl {
@@ -18,7 +26,7 @@ export interface ActorControl {
 export const CONTROL_TIMEOUT_MS = 1000;
 
 /** Answers control calls that come through `port`. Needs a turn of the calling thread's event loop for each. */
-export function serveControl(port: MessagePort, control: ActorControl): void {
+export function serveControl(port: ControlPort, control: ActorControl): void {
   expose(control, endpoint(port));
   // Whoever may ask is no reason to keep an actor's thread.
   port.unref();
@@ -33,11 +41,11 @@ export class ActorControlClient {
   readonly #name: string;
   readonly #timeoutMs: number;
   readonly #remote: Remote<ActorControl>;
-  readonly #port: MessagePort;
+  readonly #port: ControlPort;
   readonly #ended = new AbortController();
 
   /** `name` is the actor's, for errors. */
-  constructor(port: MessagePort, name: string, timeoutMs: number = CONTROL_TIMEOUT_MS) {
+  constructor(port: ControlPort, name: string, timeoutMs: number = CONTROL_TIMEOUT_MS) {
     this.#name = name;
     this.#timeoutMs = timeoutMs;
     this.#port = port;
@@ -102,6 +110,6 @@ export class ActorControlClient {
 }
 
 /** Node's MessagePort is an event target as comlink wants it; only the types do not know. */
-function endpoint(port: MessagePort): Endpoint {
+function endpoint(port: ControlPort): Endpoint {
   return port as unknown as Endpoint;
 }

@@ -18,35 +18,28 @@ import { openThreadTrace } from "../hosts/thread-trace.ts";
 import { ACTOR_SCHEDULER } from "../messages.ts";
 import type { Log } from "../step.ts";
 import { CONTROL_OWNER_WORD } from "../plan.ts";
-import { type KvMemory, Runtime } from "./runtime.ts";
+import { type AttachedConnector, faceOf } from "./attached-connector.ts";
+import { type UserKvMemory, Runtime } from "./runtime.ts";
 
 export interface AttachOptions {
+  /** What the KV cache of this rank looks like; the same everywhere in the pool. */
   readonly kvCache: KvCacheConfigInput;
   /** vLLM's KV-transfer configuration: JSON text or object. Absent: a private pool of this process, role kv_both. */
   readonly kvTransferConfig?: unknown;
   /** Your block allocator: told which blocks saves and loads hold. */
   readonly blockPool: BlockPool;
   /** Your KV memory with the segments of a block, per group; absent: memory of the runtime's own, see `kvMemory`. */
-  readonly kvMemory?: Exclude<KvMemory, { kind: "managed" }>;
+  readonly kvMemory?: UserKvMemory;
   /** Requests waiting, running or draining at a time. Default 1024. */
   readonly requestSlots?: number;
   /** Longest prompt with its answer, in tokens. Default: what fits in all blocks. */
   readonly tokensPerRequestMax?: number;
   /** Environment variables; default process.env. */
   readonly environment?: Readonly<Record<string, string | undefined>>;
+  /** Where this thread logs; default: pino, JSON lines on standard error. The actors' threads always log there. */
   readonly log?: Log;
+  /** trace, debug, info, warn, error or silent. Default info. */
   readonly logLevel?: string;
-}
-
-/** A connector attached to the calling thread, with the runtime behind it. */
-export interface AttachedConnector {
-  /** vLLM's hooks, both sides. Belongs to the thread that attached. */
-  readonly connector: Connector;
-  /** Bytes of all KV blocks, when the runtime owns them: block b starts at b * (bytes / blockCount). null with your memory. */
-  readonly kvMemory: ArrayBuffer | null;
-  readonly runtime: Runtime;
-  /** Orderly stop; returns how many engine batches could not be waited for. Every later call of a hook throws CLOSED. */
-  stop(): Promise<number>;
 }
 
 /**
@@ -55,6 +48,13 @@ export interface AttachedConnector {
  * nothing runs then.
  */
 export async function attachConnector(options: AttachOptions): Promise<AttachedConnector> {
+  return (await attachRuntime(options)).attached;
+}
+
+/** `attachConnector` with what lies behind it: for tests and tools of this package, not for its users. */
+export async function attachRuntime(
+  options: AttachOptions,
+): Promise<{ readonly attached: AttachedConnector; readonly runtime: Runtime }> {
   const environment = readEnvironment(options.environment ?? process.env);
   const { config: connector, warnings } = parseTransferConfig(
     options.kvTransferConfig,
@@ -82,16 +82,9 @@ export async function attachConnector(options: AttachOptions): Promise<AttachedC
     log,
   });
   try {
-    const attached = connectTo(runtime, options.blockPool, connector, log);
-    return {
-      connector: attached,
-      kvMemory: options.kvMemory === undefined ? native.regionView(runtime.regionId) : null,
-      runtime,
-      stop: () => {
-        attached.detach();
-        return runtime.stop();
-      },
-    };
+    const embedded = connectTo(runtime, options.blockPool, connector, log);
+    const kvMemory = options.kvMemory === undefined ? native.regionView(runtime.regionId) : null;
+    return { attached: faceOf(runtime, embedded, kvMemory), runtime };
   } catch (error) {
     await runtime.stop();
     throw error;

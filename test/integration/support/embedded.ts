@@ -1,9 +1,10 @@
-import {
-  attachConnector,
-  type AttachedConnector,
-  type AttachOptions,
-  type FinishedTransfers,
-  type ScheduledRequest,
+import { attachRuntime } from "../../../src/actors/runtime/attach.ts";
+import type { Runtime } from "../../../src/actors/runtime/runtime.ts";
+import type {
+  AttachedConnector,
+  AttachOptions,
+  FinishedTransfers,
+  ScheduledRequest,
 } from "../../../src/index.ts";
 import { LogLines } from "./log-lines.ts";
 import { freshPoolName } from "./serving.ts";
@@ -26,11 +27,18 @@ const NAP = new Int32Array(new SharedArrayBuffer(4));
 export class EmbeddedLoop {
   readonly log: LogLines;
   readonly attached: AttachedConnector;
+  readonly runtime: Runtime;
   readonly #pins: Map<number, number>;
   #nextBlock = 1;
 
-  private constructor(attached: AttachedConnector, log: LogLines, pins: Map<number, number>) {
+  private constructor(
+    attached: AttachedConnector,
+    runtime: Runtime,
+    log: LogLines,
+    pins: Map<number, number>,
+  ) {
     this.attached = attached;
+    this.runtime = runtime;
     this.log = log;
     this.#pins = pins;
   }
@@ -43,7 +51,7 @@ export class EmbeddedLoop {
     const count = (ids: Int32Array, length: number, by: number): void => {
       for (const id of ids.subarray(0, length)) pins.set(id, (pins.get(id) ?? 0) + by);
     };
-    const attached = await attachConnector({
+    const { attached, runtime } = await attachRuntime({
       kvCache: KV_CACHE,
       kvTransferConfig: {
         kv_connector: "MooncakeStoreConnector",
@@ -60,7 +68,7 @@ export class EmbeddedLoop {
       logLevel: "silent",
       ...options,
     });
-    return new EmbeddedLoop(attached, log, pins);
+    return new EmbeddedLoop(attached, runtime, log, pins);
   }
 
   /** Blocks that some job holds. */

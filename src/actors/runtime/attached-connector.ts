@@ -1,0 +1,77 @@
+import type { Connector } from "../../connector/connector.ts";
+import { ACTOR_NAMES } from "../messages.ts";
+import type { Runtime } from "./runtime.ts";
+import type { StateDump } from "./state-dump.ts";
+
+/** What happens to the threads behind a connector. `actor`: lookup, loader or saver; `epoch` counts its threads from 1. */
+export interface ConnectorEvents {
+  /** Requests that waited for the actor go on by computing; a successor starts soon. */
+  actorDied: { readonly actor: string; readonly epoch: number; readonly error: Error };
+  actorRestarted: { readonly actor: string; readonly epoch: number };
+  /** It died too often. Requests compute from here on; to use the pool again, stop and attach anew. */
+  actorGivenUp: { readonly actor: string; readonly error: Error };
+}
+
+/** A connector attached to the calling thread, with its actor threads. */
+export interface AttachedConnector {
+  /** vLLM's hooks, both sides. Belongs to the thread that attached. */
+  readonly connector: Connector;
+  /** Bytes of all KV blocks, when the runtime owns them: block b starts at b * (bytes / blockCount). null with your memory. */
+  readonly kvMemory: ArrayBuffer | null;
+  /** False while an actor that should run does not, and after `stop`. */
+  healthy(): boolean;
+  /** Calls `listener` from now on; events need turns of the event loop. Returns a function that takes it away again. */
+  on<Name extends keyof ConnectorEvents>(
+    event: Name,
+    listener: (event: ConnectorEvents[Name]) => void,
+  ): () => void;
+  /** What everything has in hand, as plain data for a person who looks for what is stuck. Takes at most about a second. */
+  dump(): Promise<StateDump>;
+  /**
+   * Orderly stop within shutdown_timeout_ms; returns how many engine batches could not be waited for. Every later call of a
+   * hook throws CLOSED.
+   */
+  stop(): Promise<number>;
+}
+
+/** The public face of an embedded runtime: nothing of its insides. */
+export function faceOf(
+  runtime: Runtime,
+  connector: Connector,
+  kvMemory: ArrayBuffer | null,
+): AttachedConnector {
+  return {
+    connector,
+    kvMemory,
+    healthy: () => runtime.healthy(),
+    on: (event, listener) => listen(runtime, event, listener),
+    dump: () => runtime.dump(),
+    stop: () => {
+      connector.detach();
+      return runtime.stop();
+    },
+  };
+}
+
+function listen<Name extends keyof ConnectorEvents>(
+  { supervisor }: Runtime,
+  event: Name,
+  listener: (event: ConnectorEvents[Name]) => void,
+): () => void {
+  const tell = listener as (event: ConnectorEvents[keyof ConnectorEvents]) => void;
+  const name = (actor: number): string => ACTOR_NAMES[actor] ?? "unknown";
+  if (event === "actorDied") {
+    const died = (actor: number, epoch: number, error: Error): void =>
+      tell({ actor: name(actor), epoch, error });
+    supervisor.on("died", died);
+    return () => void supervisor.off("died", died);
+  }
+  if (event === "actorRestarted") {
+    const restarted = (actor: number, epoch: number): void => tell({ actor: name(actor), epoch });
+    supervisor.on("restarted", restarted);
+    return () => void supervisor.off("restarted", restarted);
+  }
+  const givenUp = (actor: number, error: Error): void => tell({ actor: name(actor), error });
+  supervisor.on("givenUp", givenUp);
+  return () => void supervisor.off("givenUp", givenUp);
+}
