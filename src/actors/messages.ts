@@ -179,6 +179,15 @@ export interface ActorRestarted {
   readonly actor: number;
   readonly epoch: number;
 }
+/**
+ * Supervisor -> every other actor. Actor `actor` has died too often and does not come back; the engine holds nothing of it any
+ * more. Whoever waits for it has its answer: ENGINE_DOWN. Nothing more is sent to it.
+ */
+export interface ActorGone {
+  readonly kind: "actorGone";
+  /** An ACTOR_ number. */
+  readonly actor: number;
+}
 /** Supervisor -> an actor. Take no new work, finish or give up what is in flight, then end. */
 export interface Stop {
   readonly kind: "stop";
@@ -206,7 +215,8 @@ export type Message =
   | RunStep
   | StepDone
   | ActorRestarted
-  | Stop;
+  | Stop
+  | ActorGone;
 
 export type MessageKind = Message["kind"];
 export type MessageOf<Kind extends MessageKind> = Extract<Message, { kind: Kind }>;

@@ -143,6 +143,10 @@ async function serve(flags: ServeFlags): Promise<void> {
   );
   stopOnSignal(application, log);
   dumpOnSignal(application);
+  const failure = await application.failed;
+  process.stderr.write(`mooncake-kv: ${failure.message}\n`);
+  await application.stop();
+  process.exit(1);
 }
 
 /** SIGUSR2 writes what everything has in hand to standard error, as JSON: for a server that seems stuck. */

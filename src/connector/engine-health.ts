@@ -1,3 +1,4 @@
+import { OUTCOME_ENGINE_DOWN, OUTCOME_ENGINE_ERROR, OUTCOME_TIMEOUT } from "../actors/messages.ts";
 import type { TraceWriter } from "../trace/events.ts";
 import { NONE } from "../blocks/layout.ts";
 import type { ConnectorLog } from "./ports.ts";
@@ -58,10 +59,17 @@ export class EngineHealth {
     } else if (this.#lookupFailures >= ENGINE_FAILURES_MAX) this.#fall(this.#lookupFailures, nowMs);
   }
 
-  loadSucceeded(): void {
-    this.#loadFailures = 0;
+  /** `outcome`: an OUTCOME_ code; only some of those that a failed load has speak against the engine. */
+  loadEnded(succeeded: boolean, outcome: number, nowMs: number): void {
+    if (succeeded) this.#loadFailures = 0;
+    else if (
+      outcome === OUTCOME_ENGINE_ERROR ||
+      outcome === OUTCOME_ENGINE_DOWN ||
+      outcome === OUTCOME_TIMEOUT
+    )
+      this.#loadFailed(nowMs);
   }
-  loadFailed(nowMs: number): void {
+  #loadFailed(nowMs: number): void {
     this.#loadFailures++;
     if (!this.#down && this.#loadFailures >= ENGINE_FAILURES_MAX)
       this.#fall(this.#loadFailures, nowMs);

@@ -16,6 +16,7 @@ export class Hashes {
   readonly #counters: ConnectorCounters;
   readonly #pending: Uint8Array;
   readonly #hashed: Int32Array;
+  #lookupGone = false;
 
   constructor(ports: SchedulerPorts, counters: ConnectorCounters) {
     this.#ports = ports;
@@ -30,7 +31,7 @@ export class Hashes {
     const at = tables.request(slot);
     this.#hashed[slot] = 0;
     const prompt = tables.requests[at + REQUEST_PROMPT_TOKENS]!;
-    const wanted = reuse && tables.hashableBlocks(prompt) > 0;
+    const wanted = reuse && !this.#lookupGone && tables.hashableBlocks(prompt) > 0;
     this.#pending[slot] = wanted ? 1 : 0;
     if (wanted) this.#request(slot);
   }
@@ -57,6 +58,12 @@ export class Hashes {
   actorRestarted(): void {
     for (let slot = 0; slot < this.#pending.length; slot++)
       if (this.#pending[slot] === 1) this.#request(slot);
+  }
+
+  /** Nobody hashes prompts any more but this side, when a save needs it. */
+  lookupGone(): void {
+    this.#lookupGone = true;
+    this.#pending.fill(0);
   }
 
   /**

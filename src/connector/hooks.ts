@@ -12,7 +12,7 @@
  *  requestFinished     request_finished -> always (false, null): saves pin their blocks per store job
  */
 
-import type { ActorRestarted, Hashed, LookupDone } from "../actors/messages.ts";
+import type { ActorGone, ActorRestarted, Hashed, LookupDone } from "../actors/messages.ts";
 
 /** Lookup in flight: park the request and ask again when `lookupDone` has come (or on a later step). */
 export const IN_FLIGHT = -1;
@@ -51,7 +51,7 @@ export interface ConnectorOutput {
 }
 
 /** What the lookup actor and the supervisor tell the scheduler side; whoever owns the mailbox passes it on. */
-export type SchedulerSideMessage = Hashed | LookupDone | ActorRestarted;
+export type SchedulerSideMessage = Hashed | LookupDone | ActorRestarted | ActorGone;
 
 export interface SchedulerHooks {
   /** Announces a request whose record and rows are filled: starts hashing. Call once, before anything else. */

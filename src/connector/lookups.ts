@@ -12,21 +12,17 @@ import {
 import { LOOKUPS_PER_REQUEST_MAX } from "../blocks/capacities.ts";
 import {
   LOOKUP_HIT,
-  LOOKUP_SUBMITTED,
   lookupAttempt,
   lookupState,
-  lookupWord,
   NONE,
   REQUEST_GENERATION,
   REQUEST_HIT_TOKENS,
   REQUEST_LOOKUP_ASKED_WORD,
-  REQUEST_LOOKUP_GENERATION,
-  REQUEST_LOOKUP_HASHED_BLOCKS,
-  REQUEST_LOOKUP_TOKENS,
 } from "../blocks/layout.ts";
 import { Deadlines } from "./deadlines.ts";
 import type { EngineHealth } from "./engine-health.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "./hooks.ts";
+import { writeQuestion } from "./lookup-question.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
 
 const IDLE = 0;
@@ -53,6 +49,8 @@ export class Lookups {
   /** Attempt whose lookupDone came last: tells duplicates. */
   readonly #doneAttempt: Int32Array;
   readonly #deadlines: Deadlines;
+  /** Lookup or loader was given up: what the pool holds is of no use to anyone here. */
+  #useless = false;
 
   constructor(ports: SchedulerPorts, health: EngineHealth, counters: ConnectorCounters) {
     const slots = ports.tables.dimensions.requestSlots;
@@ -105,6 +103,10 @@ export class Lookups {
       // The first look at an answer always counts, however late it is.
       if (this.#used[slot] === 0 || now - this.#answeredMs[slot]! < this.#lifetimeMs)
         return this.#use(slot);
+    }
+    if (this.#useless) {
+      this.#counters.engineDownAnswers++;
+      return this.#fail(slot, OUTCOME_ENGINE_DOWN);
     }
     // A lookup actor that leaves that many questions of one request open does not answer; the mailboxes hold no more.
     if (this.#outstanding[slot]! >= LOOKUPS_PER_REQUEST_MAX)
@@ -171,6 +173,19 @@ export class Lookups {
     }
   }
 
+  /** Lookup or loader was given up: every wait ends, nothing is asked any more, and answers are not used. */
+  actorGone(lookupGone: boolean): void {
+    this.#useless = true;
+    for (let slot = 0; slot < this.#state.length; slot++) {
+      if (this.#state[slot] === ASKED) {
+        this.#giveUp(slot);
+        this.#health.discarded(slot);
+      } else if (this.#state[slot] !== ANSWERED) continue;
+      this.#fail(slot, OUTCOME_ENGINE_DOWN);
+    }
+    if (lookupGone) this.#outstanding.fill(0);
+  }
+
   expire(visit: (slot: number, loadLost: boolean) => void): void {
     const now = this.#ports.nowMs();
     for (let slot = this.#deadlines.takeDue(now); slot !== NONE;) {
@@ -184,27 +199,16 @@ export class Lookups {
 
   #ask(slot: number, tokens: number, hashedBlocks: number, now: number): void {
     const { tables, trace, settings } = this.#ports;
-    const at = tables.request(slot);
     const attempt = (this.#attempt[slot]! + 1) & 0xffff;
-    const generation = this.#record(slot, REQUEST_GENERATION);
     this.#attempt[slot] = attempt;
-    tables.requests[at + REQUEST_LOOKUP_TOKENS] = tokens;
-    tables.requests[at + REQUEST_LOOKUP_HASHED_BLOCKS] = hashedBlocks;
-    tables.requests[at + REQUEST_LOOKUP_GENERATION] = generation;
-    // Publishes the question; pairs with the load of a restarted lookup actor's scan. The running one is told by the message.
-    Atomics.store(
-      tables.requests,
-      at + REQUEST_LOOKUP_ASKED_WORD,
-      lookupWord(attempt, 0, LOOKUP_SUBMITTED),
-    );
+    const question = writeQuestion(tables, slot, attempt, tokens, hashedBlocks);
     this.#state[slot] = ASKED;
     this.#outcome[slot] = OUTCOME_NONE;
     this.#used[slot] = 0;
     this.#outstanding[slot] = this.#outstanding[slot]! + 1;
     this.#deadlines.set(slot, now + settings.lookupTimeoutMs);
-    const question = { slot, generation, attempt, tokens, hashedBlocks };
-    this.#ports.send(ACTOR_LOOKUP, { kind: "lookup", ...question });
-    trace.record("lookupSubmitted", slot, generation, tokens, attempt);
+    this.#ports.send(ACTOR_LOOKUP, question);
+    trace.record("lookupSubmitted", slot, question.generation, tokens, attempt);
   }
 
   #waitFor(slot: number, wait: NonNullable<SchedulerPorts["waitLookup"]>): number {

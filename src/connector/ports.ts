@@ -20,6 +20,8 @@ export interface SidePorts {
   nowMs(): number;
   /** Puts a message in an actor's mailbox; must not fail (mailboxes hold all that may be in flight). */
   send(actor: number, message: Message): void;
+  /** Actors that were given up before these sides were made. Absent: none. */
+  gone?(actor: number): boolean;
 }
 
 export interface SchedulerPorts extends SidePorts {

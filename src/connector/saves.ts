@@ -23,6 +23,7 @@ export class Saves {
   readonly #computed: Int32Array;
   readonly #tokens: Int32Array;
   #count = 0;
+  #saverGone = false;
 
   constructor(
     ports: SchedulerPorts,
@@ -63,9 +64,15 @@ export class Saves {
       if (this.#slots[index] === slot) this.#slots[index] = NONE;
   }
 
+  /** The saver was given up: no job is made any more. */
+  saverGone(): void {
+    this.#saverGone = true;
+  }
+
   /** Closes the step: one save for each sequence that fills a block which no save has taken yet. */
   announce(metadata: ConnectorMetadata): void {
     const deadline = this.#ports.nowMs() + this.#ports.settings.saveTimeoutMs;
+    if (this.#saverGone) this.#count = 0;
     for (let index = 0; index < this.#count; index++) {
       const slot = this.#slots[index]!;
       if (slot === NONE) continue;

@@ -1,8 +1,8 @@
 import { recordStale } from "../actors/mailbox/stale.ts";
 import {
+  ACTOR_LOADER,
   ACTOR_LOOKUP,
-  OUTCOME_ENGINE_DOWN,
-  OUTCOME_ENGINE_ERROR,
+  ACTOR_SAVER,
   OUTCOME_HIT,
   OUTCOME_TIMEOUT,
 } from "../actors/messages.ts";
@@ -101,6 +101,10 @@ export class SchedulerSide implements SchedulerHooks {
       this.#hashes.actorRestarted();
       return true;
     }
+    if (message.kind === "actorGone") {
+      this.#actorGone(message.actor);
+      return true;
+    }
     const { slot, generation } = message;
     const stale = this.counters.staleMessages;
     let ended = false;
@@ -110,6 +114,13 @@ export class SchedulerSide implements SchedulerHooks {
     else ended = this.#lookups.done(slot, message.attempt);
     if (this.counters.staleMessages !== stale) recordStale(this.#ports, message);
     return ended;
+  }
+
+  #actorGone(actor: number): void {
+    const lookup = actor === ACTOR_LOOKUP;
+    if (lookup || actor === ACTOR_LOADER) this.#lookups.actorGone(lookup);
+    if (lookup) this.#hashes.lookupGone();
+    if (actor === ACTOR_SAVER) this.#saves.saverGone();
   }
 
   hashing(slot: number): boolean {
@@ -254,23 +265,13 @@ export class SchedulerSide implements SchedulerHooks {
     const outcome = this.#loads.outcome(job, output.loadOutcomes[index]!);
     // An overdue load that brought everything all the same is a success.
     const succeeded = bad === NONE && output.loadOutcomes[index] === OUTCOME_HIT;
-    this.#observeEngine(succeeded, outcome);
+    this.health.loadEnded(succeeded, outcome, this.#ports.nowMs());
     if (slot !== NONE) {
       output.badChunks[index] = this.#loads.ended(job, slot, outcome, bad, succeeded);
       output.loadOutcomes[index] = succeeded ? OUTCOME_HIT : outcome;
       if (!succeeded) this.#lookups.loadFailed(slot, outcome);
     }
     this.#jobs.release(job);
-  }
-
-  #observeEngine(succeeded: boolean, outcome: number): void {
-    if (succeeded) this.health.loadSucceeded();
-    else if (
-      outcome === OUTCOME_ENGINE_ERROR ||
-      outcome === OUTCOME_ENGINE_DOWN ||
-      outcome === OUTCOME_TIMEOUT
-    )
-      this.health.loadFailed(this.#ports.nowMs());
   }
 
   #known(job: number): boolean {

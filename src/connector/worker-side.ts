@@ -3,6 +3,7 @@ import {
   ACTOR_LOADER,
   ACTOR_SAVER,
   OUTCOME_CANCELLED,
+  OUTCOME_ENGINE_DOWN,
   OUTCOME_TIMEOUT,
 } from "../actors/messages.ts";
 import type { LoadDone, SaveDone } from "../actors/messages.ts";
@@ -44,6 +45,8 @@ export class WorkerSide {
   readonly #loadDeadlines: Deadlines;
   readonly #done: ConnectorOutput;
   #loads = 0;
+  #loaderGone = false;
+  #saverGone = false;
   /** Jobs taken over as done after a restart: reported with the first collection if no message has come until then. */
   #adopted: number[] = [];
 
@@ -79,7 +82,8 @@ export class WorkerSide {
       this.#loads++;
       this.#loadDeadlines.set(job, deadline);
       this.#handOut(job);
-      this.#sendJob("load", job);
+      if (this.#loaderGone) this.#end(job, OUTCOME_ENGINE_DOWN);
+      else this.#sendJob("load", job);
     }
   }
 
@@ -90,7 +94,8 @@ export class WorkerSide {
       this.#started[job] = 1;
       this.#overdue[job] = 0;
       this.#handOut(job);
-      this.#sendJob("save", job);
+      if (this.#saverGone) this.#end(job, OUTCOME_ENGINE_DOWN);
+      else this.#sendJob("save", job);
     }
   }
 
@@ -108,6 +113,17 @@ export class WorkerSide {
       if (stateOf(Atomics.load(tables.jobs, at + JOB_STATE_WORD)) !== JOB_STATE_NEW) continue;
       this.#sendJob(kind === JOB_KIND_LOAD ? "load" : "save", job);
     }
+  }
+
+  /** Loader or saver was given up, and the engine holds no batch of it: every job that waits for it is over. */
+  actorGone(actor: number): void {
+    const kind = actor === ACTOR_LOADER ? JOB_KIND_LOAD : JOB_KIND_SAVE;
+    if (actor === ACTOR_LOADER) this.#loaderGone = true;
+    else this.#saverGone = true;
+    const { tables } = this.#ports;
+    for (let job = 0; job < this.#started.length; job++)
+      if (this.#started[job] === 1 && tables.jobs[tables.job(job) + JOB_KIND] === kind)
+        this.#end(job, OUTCOME_ENGINE_DOWN);
   }
 
   /** False (counted, logged) for a report that is late, a duplicate, or of another worker side. */
@@ -207,14 +223,19 @@ export class WorkerSide {
   }
 
   #reportAdopted(job: number): void {
-    if (this.#started[job] !== 1) return;
+    if (this.#started[job] === 1) this.#end(job, OUTCOME_CANCELLED);
+  }
+
+  /** Ends a job without a report. */
+  #end(job: number, outcome: number): void {
     this.#started[job] = 0;
     const { tables } = this.#ports;
     if (tables.jobs[tables.job(job) + JOB_KIND] === JOB_KIND_SAVE)
-      addDoneSave(this.#done, job, OUTCOME_CANCELLED);
+      addDoneSave(this.#done, job, outcome);
     else {
       this.#loads--;
-      addDoneLoad(this.#done, job, OUTCOME_CANCELLED, NONE);
+      this.#loadDeadlines.delete(job);
+      addDoneLoad(this.#done, job, outcome, NONE);
     }
   }
 }

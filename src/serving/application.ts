@@ -1,8 +1,10 @@
-import { ACTOR_FRONT_END } from "../actors/messages.ts";
+import { ACTOR_FRONT_END, ACTOR_NAMES } from "../actors/messages.ts";
 import type { Runtime } from "../actors/runtime/runtime.ts";
+import { isIndispensable } from "../actors/runtime/supervised-actors.ts";
 import type { StateDump } from "../actors/runtime/state-dump.ts";
 import type { Log } from "../actors/step.ts";
 import { RequestSlots } from "../blocks/request-slots.ts";
+import { MooncakeKvError } from "../errors.ts";
 import type { NativeBinding } from "../native/binding.ts";
 import { CounterBlock, COUNTERS, GAUGES } from "../trace/counters.ts";
 import { Metrics } from "../trace/metrics.ts";
@@ -38,6 +40,11 @@ export class Application {
   readonly frontEnd: FrontEnd;
   readonly tokenizer: ModelTokenizer;
   readonly server: OpenAiServer | null;
+  /**
+   * Resolves when the scheduler or the model was given up: every request has ended with an error by then, none is taken, and
+   * all that is left to do is `stop`. Never, in a process that goes well.
+   */
+  readonly failed: Promise<MooncakeKvError>;
   readonly #trace: ServingTrace | null;
   readonly #prompts: PromptEncoder | null;
   readonly #shutdownTimeoutMs: number;
@@ -61,6 +68,13 @@ export class Application {
     this.#trace = parts.trace;
     this.#prompts = parts.prompts;
     this.#shutdownTimeoutMs = parts.shutdownTimeoutMs;
+    this.failed = new Promise((resolve) => {
+      this.runtime.supervisor.on("givenUp", (actor, cause) => {
+        if (!isIndispensable(actor)) return;
+        this.frontEnd.fail();
+        resolve(givenUp(actor, cause));
+      });
+    });
   }
 
   /** Ready to answer when the promise resolves. On failure nothing stays behind. */
@@ -143,6 +157,16 @@ export class Application {
     await this.#trace?.close();
     return inFlight;
   }
+}
+
+function givenUp(actor: number, cause: Error): MooncakeKvError {
+  return new MooncakeKvError({
+    code: "CLOSED",
+    field: `${ACTOR_NAMES[actor]} actor`,
+    problem: `died too often: ${cause.message}`,
+    remedy: "Look for the cause in the log, then start the process again.",
+    cause,
+  });
 }
 
 export interface ServingDump extends StateDump {

@@ -124,6 +124,12 @@ export class FrontEnd {
     for (const live of this.#line.clear())
       this.#delivery.end(live, live.unserved("CLOSED", FINISH_ERROR));
   }
+  /** No request can end any more (scheduler or model given up): all end here, with FINISH_ERROR, and none is taken. */
+  fail(): void {
+    this.beginShutdown();
+    for (const live of this.#live)
+      if (live !== undefined) this.#delivery.end(live, live.unserved(null, FINISH_ERROR));
+  }
   abortAll(): void {
     for (const live of this.#live) if (live !== undefined) this.#abort(live);
   }

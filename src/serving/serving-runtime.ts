@@ -1,5 +1,6 @@
 import { Runtime } from "../actors/runtime/runtime.ts";
 import type { Log } from "../actors/step.ts";
+import type { RestartLimits } from "../actors/supervision/restart-policy.ts";
 import { JOBS_PER_REQUEST_SLOT } from "../blocks/capacities.ts";
 import type { ConnectorConfig } from "../config/connector-config.ts";
 import type { KvCacheConfig } from "../config/kv-cache-config.ts";
@@ -30,6 +31,8 @@ export interface ServingRuntimeOptions {
   readonly modelThreads: number;
   /** False: local prefix cache only. */
   readonly pool: boolean;
+  /** When an actor that keeps dying is given up. Default: RESTART_LIMITS. */
+  readonly restartLimits?: RestartLimits;
   readonly trace: boolean;
   readonly logLevel: string;
   readonly log: Log;
@@ -93,6 +96,7 @@ export async function startServingRuntime(options: ServingRuntimeOptions): Promi
       } satisfies Omit<ModelThreadData, "epoch" | "control">,
       startTimeoutMs: MODEL_START_TIMEOUT_MS,
     }),
+    ...(options.restartLimits === undefined ? {} : { restartLimits: options.restartLimits }),
     trace: options.trace,
     logLevel: options.logLevel,
     log: options.log,

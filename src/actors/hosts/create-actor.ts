@@ -44,6 +44,7 @@ export function createActor(parts: {
           counterBlock: counters,
           flushWakes: () => ends.outboxes.flush(),
           monotonicMs: ends.nowMs,
+          gone: ends.gone,
         },
         context,
       );

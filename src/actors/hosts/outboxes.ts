@@ -10,18 +10,28 @@ export class Outboxes {
   readonly #mailboxes: readonly Mailbox[];
   readonly #wake: (actor: number) => void;
   readonly #touched = new Uint8Array(ACTOR_COUNT);
+  readonly #gone: (actor: number) => boolean;
   #anyTouched = false;
 
-  /** `wake` is called for a receiver whose sleep word this thread has claimed. */
-  constructor(mailboxes: readonly Mailbox[], wake: (actor: number) => void) {
+  /**
+   * `wake` is called for a receiver whose sleep word this thread has claimed. `gone`: the receiver was given up; what does not
+   * fit into its mailbox any more is dropped, because nobody reads it.
+   */
+  constructor(
+    mailboxes: readonly Mailbox[],
+    wake: (actor: number) => void,
+    gone: (actor: number) => boolean = () => false,
+  ) {
     this.#mailboxes = mailboxes;
     this.#wake = wake;
+    this.#gone = gone;
   }
 
   send(actor: number, message: Message): void {
     const mailbox = this.#mailboxes[actor];
     if (mailbox === undefined) return brokenInvariant("message to an unknown actor", actor);
     if (!mailbox.push(message)) {
+      if (this.#gone(actor)) return;
       return brokenInvariant(
         `the mailbox of the ${ACTOR_NAMES[actor]} actor is full`,
         message.kind,

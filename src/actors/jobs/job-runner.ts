@@ -143,8 +143,8 @@ export class JobRunner {
     else if (message.kind === "stop") {
       this.#stopping = true;
       this.#stopMs = widenTime(message.deadlineMs, context.nowMs());
-    } else if (message.kind !== "actorRestarted" && !this.#work.receive(message, context))
-      this.stale(context, message);
+    } else if (message.kind === "actorRestarted" || message.kind === "actorGone") return;
+    else if (!this.#work.receive(message, context)) this.stale(context, message);
   }
 
   #take(message: Load | Save, context: ActorContext): void {

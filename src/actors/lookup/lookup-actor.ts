@@ -120,6 +120,7 @@ export class LookupActor implements Actor {
         this.#stopMs = widenTime(message.deadlineMs, context.nowMs());
         return;
       case "actorRestarted":
+      case "actorGone":
         // A restarted scheduler side asks anew; answers to its predecessor's questions are stale there.
         return;
       default:

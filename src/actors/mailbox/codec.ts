@@ -67,6 +67,7 @@ const FIELDS: { readonly [Kind in MessageKind]: Fields<Kind> } = {
   stepDone: ["step", "number", "status", "microseconds"],
   actorRestarted: ["actor", "epoch"],
   stop: ["deadlineMs"],
+  actorGone: ["actor"],
 };
 
 export const MESSAGE_KINDS = Object.keys(FIELDS) as readonly MessageKind[];

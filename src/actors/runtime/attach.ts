@@ -106,6 +106,7 @@ function connectTo(
     trace: openThreadTrace(plan, ACTOR_SCHEDULER, 1, native),
     nowMs: ends.nowMs,
     send: (actor, message) => ends.outboxes.send(actor, message),
+    gone: ends.gone,
     flushWakes: () => ends.outboxes.flush(),
     pool,
     ranks: plan.workers.length,

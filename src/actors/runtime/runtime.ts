@@ -5,24 +5,20 @@ import { blockBytes, type KvCacheConfig } from "../../config/kv-cache-config.ts"
 import { MooncakeKvError } from "../../errors.ts";
 import { noneHashIsRandom } from "../../keys/none-hash.ts";
 import type { NativeBinding, SegmentRule } from "../../native/binding.ts";
-import { NONE } from "../../blocks/layout.ts";
-import { COUNTERS, CounterBlock } from "../../trace/counters.ts";
 import { workerEntry } from "../../worker-entry.ts";
 import type { ActorControlClient } from "../control/actor-control.ts";
 import { openThreadEnds, type ThreadEnds } from "../hosts/thread-ends.ts";
-import { openThreadTrace } from "../hosts/thread-trace.ts";
 import {
-  ACTOR_COUNT,
   ACTOR_FRONT_END,
   ACTOR_LOADER,
   ACTOR_LOOKUP,
   ACTOR_MODEL,
   ACTOR_SAVER,
   ACTOR_SCHEDULER,
-  ACTOR_SUPERVISOR,
 } from "../messages.ts";
 import type { Log } from "../step.ts";
-import { Supervisor, type ActorThread } from "../supervision/supervisor.ts";
+import type { ActorThread, Supervisor } from "../supervision/supervisor.ts";
+import type { RestartLimits } from "../supervision/restart-policy.ts";
 import {
   CONTROL_MODEL_EXIT_WORD,
   type ActorThreadData,
@@ -30,6 +26,7 @@ import {
   type SchedulerLimits,
 } from "../plan.ts";
 import { RuntimeResources } from "./resources.ts";
+import { isIndispensable, superviseActors, type SupervisedActors } from "./supervised-actors.ts";
 import { dumpState, type StateDump } from "./state-dump.ts";
 
 const ACTOR_START_TIMEOUT_MS = 30_000;
@@ -62,6 +59,8 @@ export interface RuntimeOptions {
 /**
  * One runtime: shared memory, native handles and actor threads. Made and stopped on one thread, which serves as front end
  * (and, without a built-in scheduler, as the connector's thread).
+  /** When an actor that keeps dying is given up. Default: RESTART_LIMITS. */
+  readonly restartLimits?: RestartLimits;
  */
 export class Runtime {
   readonly native: NativeBinding;
@@ -81,6 +80,7 @@ export class Runtime {
     warnOfRandomHashes(options);
     this.native = native;
     const { regionId, segments } = openKvMemory(options);
+  readonly #supervised: SupervisedActors;
     this.regionId = regionId;
     try {
       this.#resources = new RuntimeResources({ ...options, segments, randomBytes });
@@ -92,7 +92,16 @@ export class Runtime {
     this.engineId = this.#resources.engineId;
     // One thread is front end, supervisor and, without a built-in scheduler, the connector's: one producer.
     this.ends = openThreadEnds(this.plan, native, ACTOR_FRONT_END);
-    this.supervisor = this.#supervise(log);
+    this.#supervised = superviseActors({
+      plan: this.plan,
+      ends: this.ends,
+      native,
+      log,
+      audience: () =>
+        options.scheduler === null ? [...this.#started, ACTOR_SCHEDULER] : this.#started,
+      ...(options.restartLimits === undefined ? {} : { restartLimits: options.restartLimits }),
+    });
+    this.supervisor = this.#supervised.supervisor;
   }
 
   /** Starts all actor threads. On failure everything that was started is stopped again and the error is thrown. */
@@ -110,7 +119,11 @@ export class Runtime {
   /** Every actor that should run does; those that requests go on without for good are left out. */
   healthy(): boolean {
     return (
-      this.#stopping === undefined && this.#started.every((actor) => this.supervisor.running(actor))
+      this.#stopping === undefined &&
+      this.#started.every(
+        (actor) =>
+          this.supervisor.running(actor) || (this.ends.gone(actor) && !isIndispensable(actor)),
+      )
     );
   }
 
@@ -168,33 +181,6 @@ export class Runtime {
     this.native.wake(this.plan.wakeIds[ACTOR_MODEL]!);
   }
 
-  #supervise(log: Log): Supervisor {
-    const counters = new CounterBlock(this.plan.counters, ACTOR_SUPERVISOR);
-    const trace = openThreadTrace(this.plan, ACTOR_SUPERVISOR, 1, this.native);
-    return new Supervisor({
-      log,
-      nowMs: this.ends.nowMs,
-      onDeath: (actor, epoch) => {
-        this.ends.outboxes.producerDied(actor);
-        trace.record("actorDied", NONE, NONE, actor, epoch);
-        counters.add(COUNTERS.actorRestarts + actor, 1);
-      },
-      onRestarted: (actor, epoch) => {
-        trace.record("actorStarted", NONE, NONE, actor, epoch);
-        const others = new Set([
-          ...this.#started,
-          ...(this.#options.scheduler === null ? [ACTOR_SCHEDULER] : []),
-        ]);
-        for (let other = 0; other < ACTOR_COUNT; other++) {
-          if (other !== actor && others.has(other)) {
-            this.ends.outboxes.send(other, { kind: "actorRestarted", actor, epoch });
-          }
-        }
-        this.ends.outboxes.flush();
-      },
-    });
-  }
-
   async #stop(timeoutMs: number): Promise<number> {
     const deadlineMs = this.ends.nowMs() + timeoutMs;
     this.supervisor.beginShutdown();
@@ -206,10 +192,17 @@ export class Runtime {
       const present = group.filter((actor) => this.#started.includes(actor));
       for (const actor of present)
         this.ends.outboxes.send(actor, { kind: "stop", deadlineMs: Math.ceil(deadlineMs) });
+    this.#supervised.endDrains();
       this.ends.outboxes.flush();
       await Promise.all(
         present.map((actor) =>
-          this.supervisor.waitStopped(actor, Math.max(100, deadlineMs - this.ends.nowMs())),
+          // A scheduler whose step no model ends does not stop by itself.
+          this.supervisor.waitStopped(
+            actor,
+            actor === ACTOR_SCHEDULER && this.ends.gone(ACTOR_MODEL)
+              ? 0
+              : Math.max(100, deadlineMs - this.ends.nowMs()),
+          ),
         ),
       );
     }

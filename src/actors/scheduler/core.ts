@@ -49,6 +49,8 @@ export interface SchedulerOptions {
   readonly hashTimeoutMs?: number;
   /** Tries of one scheduling step before its requests end with FINISH_ERROR. Default 10. */
   readonly stepTriesMax?: number;
+  /** The lookup actor was given up before this scheduler started. Default false. */
+  readonly lookupGone?: boolean;
   /** Shared counters for metrics; absent: none. */
   readonly counterBlock?: CounterBlock;
 }
@@ -87,6 +89,8 @@ export class SchedulerCore {
   /** The connector made an offer or has a load to write down: its step must be closed by buildMetadata. */
   metadataOpen = false;
   stopping = false;
+  /** The lookup actor was given up: nobody hashes prompts. */
+  lookupGone = false;
   /** A predecessor died, and the model has not answered the fence yet: see recovery.ts. */
   recovering = false;
   /** Something changed since the last admission: a request became ready, blocks came back. */
@@ -99,6 +103,7 @@ export class SchedulerCore {
     this.tables = tables;
     this.connector = options.connector;
     this.options = withDefaults(options);
+    this.lookupGone = this.options.lookupGone;
     this.states = new RequestStates(tables.dimensions.requestSlots);
     this.allocator = memory.allocator;
     this.rows = new BlockRows(tables, this.states, memory.allocator, memory.pages);
@@ -169,6 +174,7 @@ function withDefaults(options: SchedulerOptions): Required<Omit<SchedulerOptions
     loadFailurePolicy: options.loadFailurePolicy ?? "recompute",
     hashTimeoutMs: options.hashTimeoutMs ?? 1000,
     stepTriesMax: options.stepTriesMax ?? 10,
+    lookupGone: options.lookupGone ?? false,
   };
   atLeastOne("tokensPerStepMax", filled.tokensPerStepMax);
   atLeastOne("sequencesMax", filled.sequencesMax);

@@ -3,6 +3,7 @@ import type { Tables } from "../../blocks/tables.ts";
 import type { ConnectorSettings } from "../../connector/settings.ts";
 import { ConnectorSides } from "../../connector/sides.ts";
 import type { CounterBlock } from "../../trace/counters.ts";
+import { ACTOR_LOOKUP } from "../messages.ts";
 import type { ActorContext } from "../step.ts";
 import { createSchedulerMemory } from "./core.ts";
 import { SchedulerActor } from "./scheduler-actor.ts";
@@ -24,6 +25,8 @@ export interface CreateSchedulerOptions {
    */
   readonly flushWakes?: () => void;
   readonly monotonicMs?: () => number;
+  /** Actors that were given up before this scheduler started. Absent: none. */
+  readonly gone?: (actor: number) => boolean;
 }
 
 /** The scheduler actor with its connector: the same for the thread host and the simulated host. */
@@ -31,7 +34,7 @@ export function createScheduler(
   options: CreateSchedulerOptions,
   context: ActorContext,
 ): SchedulerActor {
-  const { tables, settings, flushWakes, monotonicMs } = options;
+  const { tables, settings, flushWakes, monotonicMs, gone } = options;
   const memory = createSchedulerMemory(tables);
   const connector = options.pool
     ? new ConnectorSides({
@@ -48,6 +51,7 @@ export function createScheduler(
         readLookup: (slot) => context.readLookup(slot),
         hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
           context.hashBlocks(tokenPage, hashPage, extrasPage, fromBlock, toBlock),
+        ...(gone === undefined ? {} : { gone }),
         ...(flushWakes === undefined || monotonicMs === undefined
           ? {}
           : { waitLookup: lookupWait(tables, monotonicMs) }),
@@ -64,6 +68,7 @@ export function createScheduler(
       lookupAsync: settings.lookupAsync,
       loadAsync: settings.loadAsync,
       loadFailurePolicy: settings.loadFailurePolicy,
+      lookupGone: gone?.(ACTOR_LOOKUP) === true,
       ...(options.counterBlock === undefined ? {} : { counterBlock: options.counterBlock }),
     },
     context,

@@ -1,8 +1,21 @@
 import type { ConnectorMetadata, ConnectorOutput, SchedulerHooks } from "../../connector/hooks.ts";
-import type { ActorRestarted, Hashed, LoadDone, LookupDone, SaveDone } from "../messages.ts";
+import type {
+  ActorGone,
+  ActorRestarted,
+  Hashed,
+  LoadDone,
+  LookupDone,
+  SaveDone,
+} from "../messages.ts";
 
 /** Messages that concern the connector: it sees them before the scheduler acts on them. */
-export type ConnectorMessage = Hashed | LookupDone | LoadDone | SaveDone | ActorRestarted;
+export type ConnectorMessage =
+  | Hashed
+  | LookupDone
+  | LoadDone
+  | SaveDone
+  | ActorRestarted
+  | ActorGone;
 
 /**
  * The connector as the built-in scheduler drives it: the scheduler side and all worker sides on the scheduler's thread

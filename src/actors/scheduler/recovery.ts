@@ -5,10 +5,11 @@ import {
   REQUEST_OUTPUT_TOKENS_WORD,
   REQUEST_STATUS,
 } from "../../blocks/layout.ts";
-import { ACTOR_LOOKUP, ACTOR_MODEL, type ActorRestarted } from "../messages.ts";
+import { ACTOR_LOOKUP, ACTOR_MODEL, type ActorGone, type ActorRestarted } from "../messages.ts";
 import { finishReason } from "./apply-step.ts";
 import type { SchedulerCore } from "./core.ts";
 import { STATE_DRAINING, STATE_FREE, STATE_RELEASED, stateOfStatus } from "./request-states.ts";
+import type { SlotList } from "./slot-list.ts";
 import { addRequest, finish, makeReady, release, requestHashes, unpark } from "./requests.ts";
 
 /**
@@ -70,11 +71,36 @@ export function takeRestart(core: SchedulerCore, message: ActorRestarted): void 
       if (states.hashPending[slot] === 1) requestHashes(core, slot);
   }
   // An answer may be there whose message was lost: look at everyone once.
-  while (states.parkedLookup.head !== NONE) {
-    const slot = states.parkedLookup.head;
+  resumeAll(core, states.parkedLookup);
+  releaseDrained(core);
+}
+
+/**
+ * Another actor was given up. With lookup, loader or saver nothing is waited for any more and requests compute; without the
+ * model nothing ends here, and the front end says so to its clients.
+ */
+export function takeGone(core: SchedulerCore, message: ActorGone): void {
+  const { states, connector } = core;
+  connector?.receive(message);
+  if (message.actor === ACTOR_LOOKUP) {
+    core.lookupGone = true;
+    states.hashPending.fill(0);
+    resumeAll(core, states.parkedHashes);
+  }
+  resumeAll(core, states.parkedLookup);
+  releaseDrained(core);
+}
+
+function resumeAll(core: SchedulerCore, parked: SlotList): void {
+  while (parked.head !== NONE) {
+    const slot = parked.head;
     unpark(core, slot);
     makeReady(core, slot);
   }
+}
+
+function releaseDrained(core: SchedulerCore): void {
+  const { states } = core;
   for (let slot = states.draining.head; slot !== NONE;) {
     const next = states.draining.next(slot);
     release(core, slot);

@@ -85,7 +85,7 @@ function awaitHashes(core: SchedulerCore, slot: number): void {
   const { states, tables, options, connector } = core;
   const wholeBlock = tables.hashableBlocks(states.promptTokens[slot]!) > 0;
   const wanted = reuses(core, slot) && wholeBlock;
-  if (!wanted) return makeReady(core, slot);
+  if (!wanted || core.lookupGone) return makeReady(core, slot);
   if (connector === null) {
     states.hashPending[slot] = 1;
     requestHashes(core, slot);

@@ -17,7 +17,7 @@ import { SchedulerCore, type SchedulerOptions } from "./core.ts";
 import { updateGauges } from "./gauges.ts";
 import { inspectScheduler } from "./inspect.ts";
 import { takeConnectorOutput } from "./load-results.ts";
-import { beginRecovery, finishRecovery, takeRestart } from "./recovery.ts";
+import { beginRecovery, finishRecovery, takeGone, takeRestart } from "./recovery.ts";
 import {
   STATE_DRAINING,
   STATE_FREE,
@@ -42,6 +42,7 @@ import { CounterPublisher, type SchedulerCounters } from "./scheduler-counters.t
 const RECOVERING_KINDS: ReadonlySet<MessageKind> = new Set([
   "stepDone",
   "actorRestarted",
+  "actorGone",
   "dropLocalCache",
   "stop",
 ]);
@@ -118,6 +119,8 @@ export class SchedulerActor implements Actor {
         return;
       case "actorRestarted":
         return takeRestart(core, message);
+      case "actorGone":
+        return takeGone(core, message);
       case "stop":
         return takeStop(core);
       // What only the scheduler sends, or sends to others.

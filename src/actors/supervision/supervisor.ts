@@ -4,7 +4,7 @@ import { MooncakeKvError } from "../../errors.ts";
 import { ActorControlClient } from "../control/actor-control.ts";
 import { ACTOR_NAMES } from "../messages.ts";
 import type { Log } from "../step.ts";
-import { RestartPolicy } from "./restart-policy.ts";
+import { RESTART_LIMITS, RestartPolicy, type RestartLimits } from "./restart-policy.ts";
 
 /** Life-cycle messages from an actor's worker thread to the supervisor; everything else goes through mailboxes. */
 export type LifeCycle =
@@ -39,6 +39,8 @@ export interface ActorThread {
 export interface SupervisorEvents {
   died: [actor: number, epoch: number, cause: Error];
   restarted: [actor: number, epoch: number];
+  /** Died too often: the actor's thread stays down. */
+  givenUp: [actor: number, cause: Error];
 }
 
 export interface SupervisorOptions {
@@ -48,6 +50,9 @@ export interface SupervisorOptions {
   readonly onDeath: (actor: number, epoch: number) => void;
   /** Runs when a successor is ready: tells the other actors. */
   readonly onRestarted: (actor: number, epoch: number) => void;
+  /** Runs when an actor is given up: no thread of it lives, and none will. Tells the other actors. */
+  readonly onGivenUp: (actor: number, epoch: number) => void;
+  readonly restartLimits?: RestartLimits;
 }
 
 interface Supervised {
@@ -78,7 +83,7 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
   async start(thread: ActorThread): Promise<void> {
     const supervised: Supervised = {
       thread,
-      policy: new RestartPolicy(),
+      policy: new RestartPolicy(this.#options.restartLimits ?? RESTART_LIMITS),
       worker: undefined,
       epoch: 0,
       ready: false,
@@ -213,20 +218,39 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
     );
     this.emit("died", actor, epoch, cause);
     const delayMs = supervised.policy.delayMs(this.#options.nowMs());
+    if (delayMs === Infinity) return this.#giveUp(actor, epoch, cause);
     const restart = setTimeout(() => {
       this.#restarts.delete(restart);
+      // A start that fails ends in the exit handler too, which has arranged the next try already.
       this.#spawn(supervised).then(
-        () => {
-          this.#options.onRestarted(actor, supervised.epoch);
-          this.#options.log.warn(
-            { actor: ACTOR_NAMES[actor], epoch: supervised.epoch },
-            "actor restarted",
-          );
-          this.emit("restarted", actor, supervised.epoch);
-        },
-        () => undefined, // The exit handler has started the next try already.
+        () => this.#restarted(supervised),
+        () => undefined,
       );
     }, delayMs);
     this.#restarts.add(restart);
+  }
+
+  #restarted(supervised: Supervised): void {
+    const { thread, epoch } = supervised;
+    const name = ACTOR_NAMES[thread.actor];
+    try {
+      this.#options.onRestarted(thread.actor, epoch);
+    } catch (error) {
+      // Others would wait for ever for what the dead thread had: a successor that they know nothing of is of no use.
+      this.#options.log.error(
+        { actor: name, epoch, error: String(error) },
+        "restart not announced",
+      );
+      void this.#end(supervised);
+      return;
+    }
+    this.#options.log.warn({ actor: name, epoch }, "actor restarted");
+    this.emit("restarted", thread.actor, epoch);
+  }
+
+  #giveUp(actor: number, epoch: number, cause: Error): void {
+    this.#options.log.error({ actor: ACTOR_NAMES[actor], epoch }, "actor died too often: given up");
+    this.#options.onGivenUp(actor, epoch);
+    this.emit("givenUp", actor, cause);
   }
 }

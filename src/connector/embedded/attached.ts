@@ -60,6 +60,7 @@ export class Attached {
       trace: ends.trace,
       nowMs: this.nowMs,
       send: (actor, message) => ends.send(actor, message),
+      gone: (actor) => ends.gone?.(actor) === true,
       blockPages,
       pool: ends.pool,
       ranks: ends.ranks,
@@ -132,6 +133,7 @@ export class Attached {
       case "loadDone":
       case "saveDone":
       case "actorRestarted":
+      case "actorGone":
         this.sides.receive(message);
         return;
       default:
