@@ -32,11 +32,12 @@ struct CborEncoder {
         continue;
       }
       // Two or four bytes without a branch: which of the two is a coin toss for the usual vocabulary of some 100,000 tokens.
-      const bool wide = token >= 0x10000;
+      // In numbers, because compilers turn a choice of two into a jump.
+      const uint32_t wide = token > 0xffff;
       *to = static_cast<uint8_t>(UNSIGNED | (25 + wide));
-      const uint32_t big = __builtin_bswap32(token << (wide ? 0 : 16));
+      const uint32_t big = __builtin_bswap32(token << (16 - 16 * wide));
       std::memcpy(to + 1, &big, 4);
-      to += wide ? 5 : 3;
+      to += 3 + 2 * wide;
     }
     return to;
   }

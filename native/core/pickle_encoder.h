@@ -37,10 +37,10 @@ struct PickleEncoder {
       const uint32_t token = static_cast<uint32_t>(tokens[i]);
       // Two or four bytes without a branch, as in CborEncoder; one test sorts out everything rarer.
       if (token - 0x100 < 0x80000000u - 0x100) {
-        const bool wide = token >= 0x10000;
-        *to = wide ? BININT : BININT2;
+        const uint32_t wide = token > 0xffff;
+        *to = static_cast<uint8_t>(BININT2 - (BININT2 - BININT) * wide);
         std::memcpy(to + 1, &token, 4);
-        to += wide ? 5 : 3;
+        to += 3 + 2 * wide;
       } else if (token < 0x100) {
         *to++ = BININT1;
         *to++ = static_cast<uint8_t>(token);
