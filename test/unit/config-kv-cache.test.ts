@@ -98,7 +98,7 @@ describe("normalizeKvCacheConfig", () => {
       "groups[0].kind",
       "UNSUPPORTED",
     ],
-    ["another algorithm", { hashAlgorithm: "sha256" }, "hashAlgorithm", "UNSUPPORTED"],
+    ["another algorithm", { hashAlgorithm: "md5" }, "hashAlgorithm", "UNSUPPORTED"],
     ["a rank out of range", { tp: { rank: 2, size: 2 } }, "tp.rank", "INVALID_VALUE"],
     ["uneven heads", { tp: { rank: 0, size: 3 } }, "tp.size", "INVALID_VALUE"],
     ["dcp not dividing tp", { dcp: { rank: 0, size: 2 } }, "dcp.size", "INVALID_VALUE"],
