@@ -14,6 +14,7 @@ export type ErrorCode =
   | "OPTIONAL_MISSING"
   | "MODEL_INVALID"
   | "WRONG_THREAD"
+  | "NOT_IDLE"
   | "UNKNOWN_REQUEST"
   | "CLOSED"
   | "TIMEOUT"

@@ -67,7 +67,8 @@ export interface ActorThreadData {
 
 /** Bits by ACTOR_ number: actors that were given up. Written by the supervisor (Atomics.or), read by whoever sends. */
 export const CONTROL_GONE_WORD = 0;
-/** Which thread has attached the connector (its threadId plus 1), 0 for none. Written by compareExchange of that thread. */
+/** Which thread has attached the connector (its threadId plus 1), 0 for none. Written by compareExchange of that thread, and by
+ * the runtime's thread once that thread has ended. */
 export const CONTROL_OWNER_WORD = 16;
 /** Epoch of the model thread that is to end itself between two runs. Written by the supervisor, read by that thread. */
 export const CONTROL_MODEL_EXIT_WORD = 32;

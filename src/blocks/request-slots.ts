@@ -69,12 +69,26 @@ export class RequestSlots {
   #freeHead = 0;
   #freeCount: number;
 
+  /** Slots that are live already belong to a former owner, which died: they keep their pages until they are released here. */
   constructor(tables: Tables) {
+    const { requestSlots } = tables.dimensions;
+    const live: number[] = [];
     this.#tables = tables;
+    this.#free = new Int32Array(requestSlots);
+    this.#freeCount = 0;
+    for (let slot = 0; slot < requestSlots; slot++) {
+      // Pairs with the former owner's store: the record of a live slot is whole.
+      const used = Atomics.load(tables.requests, tables.request(slot) + REQUEST_LIVE_WORD) === 1;
+      if (used) live.push(slot);
+      else this.#free[this.#freeCount++] = slot;
+    }
+    const pages = (word: number): number[] =>
+      live.map((slot) => tables.requests[tables.request(slot) + word]!);
     this.#tokens = new PageAllocator(tables.tokens);
     this.#hashes = new PageAllocator(tables.hashes);
-    this.#freeCount = tables.dimensions.requestSlots;
-    this.#free = Int32Array.from({ length: this.#freeCount }, (_, slot) => slot);
+    if (live.length === 0) return;
+    this.#tokens.adopt([...pages(REQUEST_TOKEN_PAGE), ...pages(REQUEST_EXTRAS_PAGE)]);
+    this.#hashes.adopt(pages(REQUEST_HASH_PAGE));
   }
 
   /**

@@ -35,7 +35,10 @@ export class Connector {
   readonly worker: WorkerFace;
   readonly #attached: Attached;
 
-  /** Throws WRONG_THREAD when another thread has attached to the same runtime. */
+  /**
+   * Throws WRONG_THREAD when another thread has attached to the same runtime. What a thread that died attached left behind
+   * drains like finished requests; see `idle`.
+   */
   constructor(ends: ConnectorEnds) {
     this.#attached = new Attached(ends);
     this.scheduler = new SchedulerFace(this.#attached, ends.slots);
@@ -60,8 +63,13 @@ export class Connector {
     };
   }
 
-  /** Ends the attachment; another thread may attach. Call when idle. */
+  /** Ends the attachment; another thread may attach. Throws NOT_IDLE while `idle` is false. Every later call throws CLOSED. */
   detach(): void {
     this.#attached.detach();
+  }
+
+  /** For the end of the runtime behind it: like `detach`, whatever is in flight. */
+  close(): void {
+    this.#attached.close();
   }
 }

@@ -47,7 +47,7 @@ export function faceOf(
     on: (event, listener) => listen(runtime, event, listener),
     dump: () => runtime.dump(),
     stop: () => {
-      connector.detach();
+      connector.close();
       return runtime.stop();
     },
   };

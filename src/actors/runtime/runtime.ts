@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { TableDimensions } from "../../blocks/tables.ts";
 import type { ConnectorConfig } from "../../config/connector-config.ts";
 import { blockBytes, type KvCacheConfig } from "../../config/kv-cache-config.ts";
+import { releaseEndedOwner } from "../../connector/embedded/ownership.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import { noneHashIsRandom } from "../../keys/none-hash.ts";
 import type { NativeBinding, SegmentRule } from "../../native/binding.ts";
@@ -21,6 +22,7 @@ import type { ActorThread, Supervisor } from "../supervision/supervisor.ts";
 import type { RestartLimits } from "../supervision/restart-policy.ts";
 import {
   CONTROL_MODEL_EXIT_WORD,
+  CONTROL_OWNER_WORD,
   type ActorThreadData,
   type RuntimePlan,
   type SchedulerLimits,
@@ -32,13 +34,21 @@ import { dumpState, type StateDump } from "./state-dump.ts";
 const ACTOR_START_TIMEOUT_MS = 30_000;
 
 /** KV memory of the serving loop: ours (blocks outermost, one segment a block), or the user's with its segments per group. */
-export type KvMemory =
-  | { readonly kind: "managed" }
-  | {
-      readonly kind: "user";
-      readonly memory: Uint8Array;
-      readonly segments: readonly (readonly Omit<SegmentRule, "regionId">[])[];
-    };
+export type KvMemory = { readonly kind: "managed" } | UserKvMemory;
+
+/** KV memory of the serving loop itself. It is pinned until `stop`; other threads read and write it in place. */
+export interface UserKvMemory {
+  readonly kind: "user";
+  readonly memory: Uint8Array;
+  /** Per KV-cache group the segments of a block, in the order of the value's bytes: a value is their concatenation. */
+  readonly segments: readonly (readonly BlockSegment[])[];
+}
+/** Where one segment of each block lies: that of block b begins at byte `offset + b * strideBytes` of the memory. */
+export interface BlockSegment {
+  readonly offset: number;
+  readonly strideBytes: number;
+  readonly bytes: number;
+}
 
 export interface RuntimeOptions {
   readonly native: NativeBinding;
@@ -51,6 +61,8 @@ export interface RuntimeOptions {
   readonly scheduler: SchedulerLimits | null;
   /** Makes the model's thread; required with the built-in scheduler. */
   readonly modelThread?: (plan: RuntimePlan, regionId: number) => Omit<ActorThread, "actor">;
+  /** When an actor that keeps dying is given up. Default: RESTART_LIMITS. */
+  readonly restartLimits?: RestartLimits;
   readonly trace: boolean;
   readonly logLevel: string;
   readonly log: Log;
@@ -59,8 +71,6 @@ export interface RuntimeOptions {
 /**
  * One runtime: shared memory, native handles and actor threads. Made and stopped on one thread, which serves as front end
  * (and, without a built-in scheduler, as the connector's thread).
-  /** When an actor that keeps dying is given up. Default: RESTART_LIMITS. */
-  readonly restartLimits?: RestartLimits;
  */
 export class Runtime {
   readonly native: NativeBinding;
@@ -72,6 +82,7 @@ export class Runtime {
   readonly #resources: RuntimeResources;
   readonly #options: RuntimeOptions;
   readonly #started: number[] = [];
+  readonly #supervised: SupervisedActors;
   #stopping: Promise<number> | undefined;
 
   private constructor(options: RuntimeOptions) {
@@ -80,7 +91,6 @@ export class Runtime {
     warnOfRandomHashes(options);
     this.native = native;
     const { regionId, segments } = openKvMemory(options);
-  readonly #supervised: SupervisedActors;
     this.regionId = regionId;
     try {
       this.#resources = new RuntimeResources({ ...options, segments, randomBytes });
@@ -138,6 +148,17 @@ export class Runtime {
   }
 
   /**
+   * Tells that a thread which had attached the connector has ended (its Worker has emitted "exit") without letting go: another
+   * may attach. False: it had not attached. A thread that attaches with ThreadEnds of its own sends as ACTOR_SCHEDULER.
+   */
+  attachedThreadEnded(threadId: number): boolean {
+    const owner = new Int32Array(this.plan.control).subarray(CONTROL_OWNER_WORD);
+    if (!releaseEndedOwner(owner, threadId)) return false;
+    this.ends.outboxes.producerDied(ACTOR_SCHEDULER);
+    return true;
+  }
+
+  /**
    * Orderly shutdown within `timeoutMs`: scheduler first (it drains), then loader, saver, lookup, model; then
    * the engine. Returns how many engine batches could not be waited for. May be called again; all callers get one result.
    */
@@ -184,6 +205,7 @@ export class Runtime {
   async #stop(timeoutMs: number): Promise<number> {
     const deadlineMs = this.ends.nowMs() + timeoutMs;
     this.supervisor.beginShutdown();
+    this.#supervised.endDrains();
     // The scheduler drains through the others, so it goes first and alone.
     for (const group of [
       [ACTOR_SCHEDULER],
@@ -192,7 +214,6 @@ export class Runtime {
       const present = group.filter((actor) => this.#started.includes(actor));
       for (const actor of present)
         this.ends.outboxes.send(actor, { kind: "stop", deadlineMs: Math.ceil(deadlineMs) });
-    this.#supervised.endDrains();
       this.ends.outboxes.flush();
       await Promise.all(
         present.map((actor) =>
@@ -247,7 +268,7 @@ function openKvMemory(options: RuntimeOptions): {
 }
 
 function checkSegments(
-  rules: readonly Omit<SegmentRule, "regionId">[],
+  rules: readonly BlockSegment[],
   memoryBytes: number,
   blockCount: number,
 ): void {

@@ -9,7 +9,9 @@ import type { BlockPool } from "../hooks.ts";
 import type { ConnectorLog, SchedulerPorts, SidePorts } from "../ports.ts";
 import type { ConnectorSettings } from "../settings.ts";
 import { ConnectorSides } from "../sides.ts";
+import { jobChains } from "../jobs.ts";
 import { Inbox } from "./inbox.ts";
+import { Ownership } from "./ownership.ts";
 import { EmbeddedRequests } from "./requests.ts";
 
 /** What a runtime gives to the thread that attaches the connector. */
@@ -37,14 +39,17 @@ export class Attached {
   readonly requests: EmbeddedRequests;
   readonly nowMs: () => number;
   readonly #ends: ConnectorEnds;
+  readonly #ownership: Ownership;
   readonly #inbox: Inbox;
   #abandoned: string[] = [];
 
-  /** Throws WRONG_THREAD when another thread has attached. */
+  /**
+   * Throws WRONG_THREAD when another thread has attached. What an attachment before this one left behind (its thread died)
+   * is taken over: jobs keep their blocks until they are reported, requests keep their slots until nothing of them is in flight.
+   */
   constructor(ends: ConnectorEnds) {
-    // Pairs with the store in `detach`: one thread at a time drives the scheduler side of a runtime.
-    const owner = Atomics.compareExchange(ends.owner, 0, 0, ends.threadId + 1);
-    if (owner !== 0) throw wrongThread(owner - 1);
+    this.#ownership = new Ownership(ends.owner, ends.threadId);
+    this.#ownership.take();
     this.#ends = ends;
     this.tables = ends.tables;
     this.settings = ends.settings;
@@ -52,6 +57,7 @@ export class Attached {
     this.nowMs = () => ends.nowMs();
     this.#inbox = new Inbox(ends.mailbox);
     const blockPages = new PageAllocator(ends.tables.blocks);
+    blockPages.adopt(jobChains(ends.tables));
     this.requests = new EmbeddedRequests(ends.tables, blockPages, ends.slots);
     this.sides = new ConnectorSides({
       tables: ends.tables,
@@ -69,13 +75,23 @@ export class Attached {
       readLookup: (slot) => this.#lookupWord(slot),
       waitLookup: (slot, seen, timeoutMs) => this.#waitLookup(slot, seen, timeoutMs),
     });
+    this.#adopt();
+  }
+
+  #adopt(): void {
+    this.sides.adopt();
+    for (const slot of this.requests.adopt()) {
+      // The lookup actor may be at work on its hash row: asked again, it says when it is not.
+      this.sides.hooks.requestAdded(slot);
+      this.sides.hooks.requestFinished(slot);
+    }
+    this.releaseDrained();
+    this.flush();
   }
 
   /** Asserts the thread and takes what has come. Throws WRONG_THREAD or CLOSED. */
   enter(): this {
-    // Pairs with the compareExchange of whoever attaches or detaches.
-    const owner = Atomics.load(this.#ends.owner, 0);
-    if (owner !== this.#ends.threadId + 1) throw owner === 0 ? detached() : wrongThread(owner - 1);
+    this.#ownership.check();
     let taken = 0;
     for (let message = this.#inbox.next(); message !== null; message = this.#inbox.next()) {
       this.#take(message);
@@ -120,10 +136,28 @@ export class Attached {
     return live === 0 && draining === 0 && this.sides.hooks.liveJobs() === 0;
   }
 
-  /** Lets go of the runtime: another thread may attach. Every later call throws CLOSED. */
+  /** Lets go of the runtime: another thread may attach. Throws NOT_IDLE; does nothing when it has let go before. */
   detach(): void {
-    // Pairs with the compareExchange of the next thread that attaches.
-    Atomics.compareExchange(this.#ends.owner, 0, this.#ends.threadId + 1, 0);
+    if (!this.#ownership.held()) return;
+    if (!this.idle()) throw this.#notIdle();
+    this.close();
+  }
+
+  /** The runtime stops, whatever is in flight: every later call throws CLOSED. */
+  close(): void {
+    this.#ownership.release();
+  }
+
+  #notIdle(): MooncakeKvError {
+    const { live, draining } = this.requests;
+    const jobs = this.sides.hooks.liveJobs();
+    return new MooncakeKvError({
+      code: "NOT_IDLE",
+      field: "connector",
+      value: { requests: live, draining, jobs },
+      problem: "has requests or transfers in flight",
+      remedy: "Finish all requests, and call getFinished and updateConnectorOutput until idle().",
+    });
   }
 
   #take(message: Message): void {
@@ -157,23 +191,4 @@ export class Attached {
       this.#inbox.wait(leftMs);
     }
   }
-}
-
-function wrongThread(owner: number): MooncakeKvError {
-  return new MooncakeKvError({
-    code: "WRONG_THREAD",
-    field: "connector",
-    value: owner,
-    problem: "the scheduler side belongs to the thread that attached it",
-    remedy: "Call it from that thread only, or detach there first.",
-  });
-}
-
-function detached(): MooncakeKvError {
-  return new MooncakeKvError({
-    code: "CLOSED",
-    field: "connector",
-    problem: "is detached",
-    remedy: "Attach a new connector to the runtime.",
-  });
 }

@@ -2,6 +2,7 @@ import {
   NONE,
   REQUEST_BLOCK_PAGE,
   REQUEST_BLOCKS,
+  REQUEST_LIVE_WORD,
   REQUEST_OUTPUT_TOKENS_WORD,
   REQUEST_PROMPT_TOKENS,
   REQUEST_TOKEN_PAGE,
@@ -56,6 +57,21 @@ export class EmbeddedRequests {
     // Pairs with the loads of actors that look at the whole request, once a message names it.
     Atomics.store(this.#tables.requests, at + REQUEST_OUTPUT_TOKENS_WORD, 0);
     this.#forgetRow(at);
+  }
+
+  /** Requests of an attachment that is gone: nameless, without blocks, and held until nothing of them is in flight. */
+  adopt(): readonly number[] {
+    const { requests: words, dimensions } = this.#tables;
+    const slots: number[] = [];
+    for (let slot = 0; slot < dimensions.requestSlots; slot++) {
+      const at = this.#tables.request(slot);
+      // Pairs with the store of whoever filled the slot: line 0 of a live record is whole.
+      if (Atomics.load(words, at + REQUEST_LIVE_WORD) === 0) continue;
+      this.#forgetRow(at);
+      this.#draining.add(slot);
+      slots.push(slot);
+    }
+    return slots;
   }
 
   /** Replaces the row by `blockIds`: all blocks of the request. */
