@@ -57,6 +57,20 @@ it("writes integers as CPython does", () => {
   expect(written(2 ** 53 - 1)).toBe("8a07ffffffffffff1f");
 });
 
+it("refers to texts of at most one character up to U+00FF, and to no other equal texts", () => {
+  // pickle.dumps(("a", "a", "\u00ff", "\u00ff", "", "", "ab", "ab", "\u0100", "\u0100"), 5), every text decoded on its own.
+  const expected =
+    "8005952a00000000000000288c01619468008c02c3bf9468018c009468028c026162948c026162948c02c480948c02c4809474942e";
+  const writer = new PickleWriter();
+  writer.array(10);
+  for (const text of ["a", "\u00ff", "", "ab", "\u0100"]) {
+    writer.text(text);
+    writer.text(text);
+  }
+  writer.endArray(10);
+  expect(Buffer.from(writer.message()).toString("hex")).toBe(expected);
+});
+
 function pickle(tokens: number, lookahead: number, salt: number): Uint8Array {
   const writer = new PickleWriter();
   const token = (index: number): void => writer.integer((Math.imul(index, 40503) + 7) >>> 0);
