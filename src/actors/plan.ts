@@ -63,6 +63,8 @@ export interface ActorThreadData {
   readonly kvCache: KvCacheConfig;
   /** Present when the built-in scheduler runs. */
   readonly scheduler: SchedulerLimits | null;
+  /** Folder for a recording of the thread's steps, or null. */
+  readonly recordFolder: string | null;
 }
 
 /** Bits by ACTOR_ number: actors that were given up. Written by the supervisor (Atomics.or), read by whoever sends. */

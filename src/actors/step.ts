@@ -67,6 +67,11 @@ export interface ActorContext {
   room(actor: number): number;
   /** Atomics.load of REQUEST_LOOKUP_WORD of a slot: the only word of another actor that a step may poll. Recorded. */
   readLookup(slot: number): number;
+  /**
+   * Only where the thread may block: waits until the slot's REQUEST_LOOKUP_WORD differs from `seenWord`, and returns the
+   * milliseconds that are left of `timeoutMs`, 0 when they are over. Recorded.
+   */
+  waitLookup?(slot: number, seenWord: number, timeoutMs: number): number;
   /** Synchronous block hashing through the addon (or its twin in the simulator); see NativeBinding.hashBlocks. */
   hashBlocks(
     tokenPage: number,

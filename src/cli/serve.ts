@@ -26,6 +26,7 @@ interface ServeFlags {
   readonly modelThreads: number;
   readonly pool: boolean;
   readonly trace?: string;
+  readonly record?: string;
   readonly debugRoutes?: boolean;
   readonly cache?: string;
   readonly logLevel: string;
@@ -87,6 +88,7 @@ export function addServeCommand(program: Command): void {
     )
     .option("--no-pool", "local prefix cache only")
     .option("--trace <file>", "write a Chrome trace (Perfetto opens it) until the server stops")
+    .option("--record <folder>", "record all steps of all actors there, for a replay (slower)")
     .option("--debug-routes", "add POST /debug/drop_local_cache and GET /debug/state")
     .option("--cache <folder>", "where downloaded and converted models are kept")
     .addOption(
@@ -133,6 +135,7 @@ async function serve(flags: ServeFlags): Promise<void> {
     log,
     http: { host: flags.host, port: flags.port, debugRoutes: flags.debugRoutes === true },
     traceFile: flags.trace ?? null,
+    recordFolder: flags.record,
     random: Math.random,
     wallClockMs: Date.now,
   });

@@ -34,6 +34,8 @@ export interface ServingRuntimeOptions {
   /** When an actor that keeps dying is given up. Default: RESTART_LIMITS. */
   readonly restartLimits?: RestartLimits;
   readonly trace: boolean;
+  /** Folder for recordings of all actors' steps; hosts/replay runs them again. Default: none. */
+  readonly recordFolder?: string | undefined;
   readonly logLevel: string;
   readonly log: Log;
 }
@@ -98,6 +100,7 @@ export async function startServingRuntime(options: ServingRuntimeOptions): Promi
     }),
     ...(options.restartLimits === undefined ? {} : { restartLimits: options.restartLimits }),
     trace: options.trace,
+    recordFolder: options.recordFolder,
     logLevel: options.logLevel,
     log: options.log,
   });

@@ -9,6 +9,7 @@ import type { FailOrder, LifeCycle } from "../supervision/supervisor.ts";
 import { createActor } from "./create-actor.ts";
 import { openThreadContext } from "./thread-context.ts";
 import { openThreadEnds } from "./thread-ends.ts";
+import { startRecording } from "./recording/start-recording.ts";
 import { ThreadHost } from "./thread-host.ts";
 
 /** What the supervisor adds. */
@@ -33,12 +34,21 @@ function main(data: ThreadData): void {
           channelId: channel.channelId,
           epoch,
         });
-  const { context, tick, logger } = openThreadContext(data, ends, native, engine);
+  const live = openThreadContext(data, ends, native, engine);
+  const { tick, logger } = live;
+  const recording = startRecording(data, ends, live.context, engine);
+  const context = recording?.context ?? live.context;
   const counters = new CounterBlock(plan.counters, actor);
   if (epoch > 1) counters.resetGauges();
   const wakeId = plan.wakeIds[actor]!;
   const notify = (message: LifeCycle): void => parentPort?.postMessage(message);
-  const instance = createActor({ data, ends, context, counters });
+  const instance = createActor({
+    data,
+    ends: { ...ends, flushWakes: () => ends.outboxes.flush() },
+    context,
+    counters,
+  });
+  recording?.recorder.end(Infinity);
   const host = new ThreadHost({
     actor: instance,
     tables: ends.tables,
@@ -46,7 +56,10 @@ function main(data: ThreadData): void {
     mailbox: ends.mailboxes[actor]!,
     outboxes: ends.outboxes,
     tick,
+    recorder: recording?.recorder,
     onStopped: () => {
+      // The thread lives on until the file is written.
+      void recording?.file.end();
       native.wakeClose(wakeId);
       notify({ lifeCycle: "stopped", inFlight: engine?.inFlight() ?? 0 });
     },

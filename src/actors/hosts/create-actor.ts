@@ -9,10 +9,21 @@ import { createScheduler } from "../scheduler/create-scheduler.ts";
 import type { Actor, ActorContext } from "../step.ts";
 import type { ThreadEnds } from "./thread-ends.ts";
 
-/** Makes the actor that a thread runs. */
+/** What an actor is made with besides its context. */
+export interface ActorEnds extends Pick<ThreadEnds, "tables" | "gone"> {
+  /** Wakes every actor that has got a message since the last call. */
+  readonly flushWakes: () => void;
+}
+
+/** What of a thread's data an actor is made of. */
+export interface ActorData extends Pick<ActorThreadData, "actor" | "connector" | "scheduler"> {
+  readonly plan: Pick<ActorThreadData["plan"], "workers">;
+}
+
+/** Makes the actor that a thread runs: of the same parts, the same actor, in a replay too. */
 export function createActor(parts: {
-  readonly data: ActorThreadData;
-  readonly ends: ThreadEnds;
+  readonly data: ActorData;
+  readonly ends: ActorEnds;
   readonly context: ActorContext;
   readonly counters: CounterBlock;
 }): Actor {
@@ -42,8 +53,7 @@ export function createActor(parts: {
           tokensPerStepMax: limits.tokensPerStepMax,
           sequencesMax: limits.sequencesMax,
           counterBlock: counters,
-          flushWakes: () => ends.outboxes.flush(),
-          monotonicMs: ends.nowMs,
+          flushWakes: ends.flushWakes,
           gone: ends.gone,
         },
         context,

@@ -1,6 +1,7 @@
 import { REQUEST_LOOKUP_WORD } from "../../blocks/layout.ts";
 import { brokenInvariant } from "../../errors.ts";
 import type { Logger } from "pino";
+import type { Tables } from "../../blocks/tables.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import type { EngineChannel } from "../../store/engine.ts";
 import type { ActorContext } from "../step.ts";
@@ -41,8 +42,22 @@ export function openThreadContext(
     room: (receiver) => ends.outboxes.room(receiver),
     // Pairs with the lookup actor's publishing store.
     readLookup: (slot) => Atomics.load(requests, ends.tables.request(slot) + REQUEST_LOOKUP_WORD),
+    waitLookup: lookupWait(ends.tables, ends.nowMs),
     hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
       native.hashBlocks(plan.hasherId, tokenPage, hashPage, extrasPage, fromBlock, toBlock),
   };
   return { context, logger, tick: () => (nowMs = ends.nowMs()) };
+}
+
+/** Blocks the thread until a lookup word changes; see ActorContext.waitLookup. */
+function lookupWait(
+  tables: Tables,
+  monotonicMs: () => number,
+): (slot: number, seenWord: number, timeoutMs: number) => number {
+  return (slot, seenWord, timeoutMs) => {
+    const deadlineMs = monotonicMs() + timeoutMs;
+    // Pairs with the lookup actor's publishing store and notify.
+    Atomics.wait(tables.requests, tables.request(slot) + REQUEST_LOOKUP_WORD, seenWord, timeoutMs);
+    return Math.max(0, deadlineMs - monotonicMs());
+  };
 }

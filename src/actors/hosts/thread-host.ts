@@ -3,6 +3,7 @@ import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Message } from "../messages.ts";
 import type { Actor, ActorContext, Inbox } from "../step.ts";
 import type { Outboxes } from "./outboxes.ts";
+import type { StepRecorder } from "./recording/step-recorder.ts";
 
 /** Steps in one turn of the event loop before other callbacks of this thread (timers, life-cycle messages) get a chance. */
 const STEPS_PER_TURN_MAX = 32;
@@ -15,6 +16,8 @@ export interface ThreadHostOptions {
   readonly context: ActorContext;
   readonly mailbox: Mailbox;
   readonly outboxes: Outboxes;
+  /** Records every step; see recording/. */
+  readonly recorder?: StepRecorder | undefined;
   /** Refreshes the time that `context.nowMs()` returns, once a step. */
   readonly tick: () => number;
   /** Called once after `stop` when the actor is idle. */
@@ -62,13 +65,15 @@ export class ThreadHost implements Inbox {
   }
 
   #turn(): void {
-    const { actor, tables, context, mailbox, outboxes, tick } = this.#options;
+    const { actor, tables, context, mailbox, outboxes, tick, recorder } = this.#options;
     clearTimeout(this.#timer);
     mailbox.disarm();
     let unpublished = false;
     for (let count = 0; count < STEPS_PER_TURN_MAX; count++) {
       const nowMs = tick();
-      const deadlineMs = actor.step(this, tables, context);
+      const inbox = recorder === undefined ? this : recorder.begin(this, nowMs);
+      const deadlineMs = actor.step(inbox, tables, context);
+      recorder?.end(deadlineMs);
       outboxes.flush();
       if (this.#stopping && actor.idle()) return this.#finish();
       // Completions that arrive from here on fire the wake handle again; records are seen by `arm`.

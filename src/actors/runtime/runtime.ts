@@ -8,6 +8,7 @@ import { noneHashIsRandom } from "../../keys/none-hash.ts";
 import type { NativeBinding, SegmentRule } from "../../native/binding.ts";
 import { workerEntry } from "../../worker-entry.ts";
 import type { ActorControlClient } from "../control/actor-control.ts";
+import { prepareRecordFolder } from "../hosts/recording/record-folder.ts";
 import { openThreadEnds, type ThreadEnds } from "../hosts/thread-ends.ts";
 import {
   ACTOR_FRONT_END,
@@ -64,6 +65,8 @@ export interface RuntimeOptions {
   /** When an actor that keeps dying is given up. Default: RESTART_LIMITS. */
   readonly restartLimits?: RestartLimits;
   readonly trace: boolean;
+  /** Every actor thread writes a recording of its steps into this folder (see hosts/recording). Default: none. */
+  readonly recordFolder?: string | undefined;
   readonly logLevel: string;
   readonly log: Log;
 }
@@ -86,7 +89,8 @@ export class Runtime {
   #stopping: Promise<number> | undefined;
 
   private constructor(options: RuntimeOptions) {
-    const { native, log } = options;
+    const { native, log, recordFolder } = options;
+    if (recordFolder !== undefined) prepareRecordFolder(recordFolder);
     this.#options = options;
     warnOfRandomHashes(options);
     this.native = native;
@@ -178,6 +182,7 @@ export class Runtime {
         connector,
         kvCache,
         scheduler,
+        recordFolder: this.#options.recordFolder ?? null,
       } satisfies ActorThreadData,
       startTimeoutMs: ACTOR_START_TIMEOUT_MS,
     });

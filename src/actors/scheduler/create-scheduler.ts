@@ -1,4 +1,3 @@
-import { REQUEST_LOOKUP_WORD } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import type { ConnectorSettings } from "../../connector/settings.ts";
 import { ConnectorSides } from "../../connector/sides.ts";
@@ -24,7 +23,6 @@ export interface CreateSchedulerOptions {
    * the simulator: there a synchronous lookup parks the request.
    */
   readonly flushWakes?: () => void;
-  readonly monotonicMs?: () => number;
   /** Actors that were given up before this scheduler started. Absent: none. */
   readonly gone?: (actor: number) => boolean;
 }
@@ -34,7 +32,7 @@ export function createScheduler(
   options: CreateSchedulerOptions,
   context: ActorContext,
 ): SchedulerActor {
-  const { tables, settings, flushWakes, monotonicMs, gone } = options;
+  const { tables, settings, flushWakes, gone } = options;
   const memory = createSchedulerMemory(tables);
   const connector = options.pool
     ? new ConnectorSides({
@@ -52,9 +50,9 @@ export function createScheduler(
         hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
           context.hashBlocks(tokenPage, hashPage, extrasPage, fromBlock, toBlock),
         ...(gone === undefined ? {} : { gone }),
-        ...(flushWakes === undefined || monotonicMs === undefined
+        ...(flushWakes === undefined || context.waitLookup === undefined
           ? {}
-          : { waitLookup: lookupWait(tables, monotonicMs) }),
+          : { waitLookup: context.waitLookup.bind(context) }),
       })
     : null;
   return new SchedulerActor(
@@ -73,17 +71,4 @@ export function createScheduler(
     },
     context,
   );
-}
-
-/** Blocks the thread until a lookup word changes; see SchedulerPorts.waitLookup. */
-export function lookupWait(
-  tables: Tables,
-  monotonicMs: () => number,
-): (slot: number, seenWord: number, timeoutMs: number) => number {
-  return (slot, seenWord, timeoutMs) => {
-    const deadlineMs = monotonicMs() + timeoutMs;
-    // Pairs with the lookup actor's publishing store and notify.
-    Atomics.wait(tables.requests, tables.request(slot) + REQUEST_LOOKUP_WORD, seenWord, timeoutMs);
-    return Math.max(0, deadlineMs - monotonicMs());
-  };
 }

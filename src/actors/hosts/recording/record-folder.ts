@@ -1,0 +1,19 @@
+import { accessSync, constants, mkdirSync } from "node:fs";
+import { MooncakeKvError } from "../../../errors.ts";
+
+/** Makes the folder for recordings if it is not there. Throws INVALID_VALUE when nothing can be written there. */
+export function prepareRecordFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+    accessSync(folder, constants.W_OK);
+  } catch (error) {
+    throw new MooncakeKvError({
+      code: "INVALID_VALUE",
+      field: "record folder",
+      value: folder,
+      problem: error instanceof Error ? error.message : String(error),
+      remedy: "Give a folder that this process may write to.",
+      cause: error,
+    });
+  }
+}
