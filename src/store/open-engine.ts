@@ -10,18 +10,15 @@ export function openEngine(
   native: Pick<NativeBinding, "engineOpen">,
   config: Pick<ConnectorConfig, "engine" | "local">,
 ): number {
-  switch (config.engine) {
-    case "local": {
-      const { poolName, bytesMax, ioThreads, verifyChecksums } = config.local;
-      return native.engineOpen({ kind: "local", poolName, bytesMax, ioThreads, verifyChecksums });
-    }
-    case "mooncake":
-      throw new MooncakeKvError({
-        code: "UNSUPPORTED",
-        field: "engine",
-        value: config.engine,
-        problem: "this build has the local engine only",
-        remedy: 'Set "engine": "local" in kv_connector_extra_config.',
-      });
+  if (config.engine !== "local") {
+    throw new MooncakeKvError({
+      code: "UNSUPPORTED",
+      field: "engine",
+      value: config.engine,
+      problem: "this build has the local engine only",
+      remedy: 'Set "engine": "local" in kv_connector_extra_config.',
+    });
   }
+  const { poolName, bytesMax, ioThreads, verifyChecksums } = config.local;
+  return native.engineOpen({ kind: "local", poolName, bytesMax, ioThreads, verifyChecksums });
 }

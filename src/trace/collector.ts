@@ -1,5 +1,5 @@
 import { EventEmitter } from "eventemitter3";
-import { COUNTERS, CounterBlock } from "./counters.ts";
+import { COUNTERS, type CounterBlock } from "./counters.ts";
 import { TraceRingReader } from "./ring.ts";
 import type { TraceRecord } from "./ring.ts";
 
