@@ -22,7 +22,7 @@ const PIECE_BYTES = 4096;
  * A private copy of the shared tables, to find out what changed. Reading races with other threads' writes; what a step reads
  * was published by messages that were taken before, so it is whole by then, and what is half written is not read.
  *
- * Finding changes costs a comparison of all tables (about a millisecond for ten megabytes): for recordings only.
+ * Finding changes costs a comparison of all tables (3.6 ms for 24 MB): for recordings only.
  */
 export class TableShadow {
   readonly #tables: readonly Uint8Array[];
