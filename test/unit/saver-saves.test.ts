@@ -109,7 +109,7 @@ describe("saves that succeed", () => {
       writtenBlocks,
       failedBlocks,
     ]);
-    expect(written.sort()).toEqual([
+    expect(written.toSorted((left, right) => (left[0] ?? 0) - (right[0] ?? 0))).toEqual([
       [0, 10, 0],
       [1, 11, 0],
     ]);

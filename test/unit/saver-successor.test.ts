@@ -66,7 +66,9 @@ describe.each(kinds)("$name", ({ name, kind, start, done }) => {
       world.run(second, next);
       const after = world.sent.filter((message) => message.kind === done).slice(before);
       const left = jobs.filter((job) => !answered.has(job));
-      expect(after.map((message) => ("job" in message ? message.job : -1)).sort()).toEqual(left);
+      expect(
+        after.map((message) => ("job" in message ? message.job : -1)).toSorted((a, b) => a - b),
+      ).toEqual(left);
       for (const message of after) {
         expect(message).toMatchObject({ outcome: messages.OUTCOME_ENGINE_ERROR });
         if (message.kind === "loadDone") expect(message.badChunk).toBe(message.job);

@@ -95,7 +95,7 @@ export class ExistsBatches {
     this.#counters.batches++;
     this.#counters.keys += to - from;
     context.trace.record("existsSubmitted", slot, records.generation[record]!, to - from, batch);
-    if (records.inFlight[record]! < this.#perLookupMax) this.enqueue(record);
+    if (records.inFlight[record] < this.#perLookupMax) this.enqueue(record);
   }
 
   #completed(record: number, batch: number, engine: EngineChannel, context: ActorContext): void {

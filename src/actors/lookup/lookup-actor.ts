@@ -183,7 +183,7 @@ export class LookupActor implements Actor {
     records.beganMs[record] = context.nowMs();
     records.endKey[record] = chunks * this.#keys.keysPerChunk;
     records.hashBlocks[record] = (chunks * blockSize) / hashBlockSize;
-    this.#hashing.enter(slot, generation, records.hashBlocks[record]!, hashedBlocks);
+    this.#hashing.enter(slot, generation, records.hashBlocks[record], hashedBlocks);
     this.#ask(record, context);
   }
 

@@ -118,7 +118,7 @@ export class SaverActor implements Actor, JobWork {
     this.#written[item] = 0;
     this.#present[item] = this.#owned(item, first, first + skipped);
     if (items.orphan[item] === 1) return;
-    this.#trace("saveBegin", item, items.job(item), this.#end[item]!);
+    this.#trace("saveBegin", item, items.job(item), this.#end[item]);
     if (!this.hasMore(item) || !this.pressure.skips(slot, generation)) return;
     this.pressure.skipped++;
     this.giveUp(item, OUTCOME_NO_SPACE);
