@@ -100,7 +100,7 @@ function killGroup(child) {
 }
 
 function startProgress(title, began) {
-  const terminal = Boolean(process.stderr.isTTY);
+  const terminal = process.stderr.isTTY === true;
   const timer = setInterval(
     () =>
       process.stderr.write(
