@@ -100,7 +100,7 @@ function killGroup(child) {
 }
 
 function startProgress(title, began) {
-  const terminal = process.stderr.isTTY === true;
+  const terminal = process.stderr.isTTY;
   const timer = setInterval(
     () =>
       process.stderr.write(

@@ -1,7 +1,7 @@
 /**
  * Goal: long prompts are tokenized on a thread with the very ids of the server's own tokenizer; threads that fail, a full queue
  * and a thread that does not answer each do what they promise, and nothing is left running.
- * Method: the real piscina pool over the compiled entry and a small BPE vocabulary file, and entries that fail on purpose.
+ * Method: the real piscina pool over the compiled entry with the byte tokenizer, and entries that fail on purpose.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
