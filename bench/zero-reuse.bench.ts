@@ -11,13 +11,14 @@ import { median, Report } from "./lib/report.ts";
 import { ask, modelOf, Prompts, saved, startServing } from "./lib/serving.ts";
 import type { Application } from "../src/serving/application.ts";
 
-const REQUESTS = 16;
+// Long enough that start and tail of a run, when not all clients are busy, weigh little.
+const REQUESTS = 64;
 const CONCURRENT = 8;
 const PROMPT_TOKENS = 512;
 const ANSWER_TOKENS = 32;
 const TOKENS = REQUESTS * (PROMPT_TOKENS + ANSWER_TOKENS);
-const PAIRS = 40;
-const WARM_UP_PAIRS = 4;
+const PAIRS = 11;
+const WARM_UP_PAIRS = 2;
 
 const model = await modelOf("tiny", 1024);
 const report = new Report("zero-reuse");
