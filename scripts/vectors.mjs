@@ -1,0 +1,23 @@
+// `npm run vectors -- [DIR]`: compares every golden vector file of a folder (default test/vectors/data), prints the cases of
+// each and the line "N passed, N failed". Ends with 1 when a case fails, none runs, or a file is of no known kind.
+import { statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { root, runAttached, runMain, runStep, StepFailure } from "./lib/steps.mjs";
+import { setUp } from "./setup.mjs";
+
+const USAGE = "npm run vectors -- [DIR]";
+
+await runMain(async () => {
+  const [given, ...rest] = process.argv.slice(2);
+  if (rest.length > 0) throw new StepFailure(`One folder at a time: ${USAGE}`);
+  const folder = given === undefined ? join(root, "test", "vectors", "data") : resolve(given);
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+    throw new StepFailure(`${folder} is no folder with vector files. ${USAGE}`);
+  await setUp();
+  const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
+  await runStep("compile the runner", process.execPath, [compiler, "-p", "tsconfig.vectors.json"], {
+    timeoutSeconds: 180,
+  });
+  const runner = join(root, "build", "vectors", "test", "vectors", "runner", "main.js");
+  process.exitCode = await runAttached(process.execPath, [runner, folder], { timeoutSeconds: 900 });
+});

@@ -1,0 +1,44 @@
+/**
+ * Goal: what vLLM's own code computed, ours computes: every case of every golden file.
+ * Method: the runner of `npm run vectors` over the project's own copy. The numbers of cases are fixed here, so that none can
+ * vanish; and a changed value in each file must be noticed (control).
+ */
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { kindOf } from "./runner/run-folder.ts";
+import type { KindResult } from "./runner/cases.ts";
+
+/** Cases, mended ones among them, and a change that has to make cases fail. */
+const FILES: Readonly<Record<string, readonly [number, number, RegExp, string]>> = {
+  none_hash: [20, 0, /"none_hash": ?"[0-9a-f]/, '"none_hash":"x'],
+  hashes_sha256: [156, 0, /"hashes": ?\["[0-9a-f]/, '"hashes":["x'],
+  hashes_sha256_cbor: [156, 0, /"hashes": ?\["[0-9a-f]/, '"hashes":["x'],
+  hashes_xxhash: [153, 0, /"hashes": ?\["[0-9a-f]/, '"hashes":["x'],
+  hashes_xxhash_cbor: [153, 0, /"hashes": ?\["[0-9a-f]/, '"hashes":["x'],
+  hash_inputs: [144, 0, /"input": ?"[0-9a-f]/, '"input":"x'],
+  store_config: [46, 0, /"result": ?\d/, '"result":7'],
+  scheduler_traces: [32, 0, /"token_len_chunk": ?64/, '"token_len_chunk":48'],
+};
+
+function run(name: string, text: string): KindResult {
+  const kind = kindOf(`${name}.json`);
+  if (kind === null) throw new Error(`no kind reads ${name}.json`);
+  return kind.run(JSON.parse(text));
+}
+
+describe.each(Object.entries(FILES))("%s", (name, [cases, mended, from, to]) => {
+  const path = fileURLToPath(new URL(`data/${name}.json`, import.meta.url));
+  const text = readFileSync(path, "utf8");
+
+  it(`equals vLLM's in ${cases} cases`, () => {
+    const result = run(name, text);
+    expect(result.problems).toEqual([]);
+    expect([result.passed, result.failed, result.mended]).toEqual([cases, 0, mended]);
+  });
+
+  it("notices a changed value (control)", () => {
+    expect(from.test(text)).toBe(true);
+    expect(run(name, text.replace(from, to)).failed).toBe(1);
+  });
+});

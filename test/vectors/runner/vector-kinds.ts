@@ -1,0 +1,13 @@
+/** Every kind of vector file. */
+import type { VectorKind } from "./cases.ts";
+import { hashInputs, hashKinds, noneHashes } from "./kinds/hashes.ts";
+import { schedulerTraces } from "./kinds/scheduler-traces.ts";
+import { storeConfigs } from "./kinds/store-config.ts";
+
+export const VECTOR_KINDS: readonly VectorKind[] = [
+  noneHashes,
+  ...hashKinds,
+  hashInputs,
+  storeConfigs,
+  schedulerTraces,
+];
