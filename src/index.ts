@@ -4,7 +4,7 @@
 export { attachConnector } from "./actors/runtime/attach.ts";
 export type { AttachOptions } from "./actors/runtime/attach.ts";
 export type { AttachedConnector, ConnectorEvents } from "./actors/runtime/attached-connector.ts";
-export type { BlockSegment, UserKvMemory } from "./actors/runtime/runtime.ts";
+export type { BlockSegment, UserKvMemory } from "./actors/runtime/kv-memory.ts";
 export type { ActorDump, StateDump } from "./actors/runtime/state-dump.ts";
 export type { Log } from "./actors/step.ts";
 export type { ConnectorConfig, KvRole, LoadFailurePolicy } from "./config/connector-config.ts";

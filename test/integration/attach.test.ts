@@ -8,6 +8,8 @@ import { threadId, Worker } from "node:worker_threads";
 import { afterEach, describe, expect, test } from "vitest";
 import { ACTOR_LOADER, ACTOR_LOOKUP, ACTOR_SAVER } from "../../src/actors/messages.ts";
 import { readEnvironment } from "../../src/config/environment.ts";
+import { blockBytes } from "../../src/config/kv-cache-config.ts";
+import { normalizeKvCacheConfig } from "../../src/config/kv-cache-normalize.ts";
 import { parseTransferConfig } from "../../src/config/transfer-config.ts";
 import { attachConnector } from "../../src/index.ts";
 import { BLOCK, BLOCK_COUNT, EmbeddedLoop, KV_CACHE, tokens } from "./support/embedded.ts";
@@ -91,7 +93,7 @@ describe("lookups and loads", () => {
   });
 
   test("KV memory of the user's own, keys and values in two halves", async () => {
-    const bytes = 512;
+    const bytes = blockBytes(normalizeKvCacheConfig(KV_CACHE), 0) / 2;
     const memory = new Uint8Array(new SharedArrayBuffer(2 * bytes * BLOCK_COUNT));
     const half = bytes * BLOCK_COUNT;
     loop = await EmbeddedLoop.attach(
@@ -234,6 +236,10 @@ describe("refusals", () => {
       [{ kvCache: KV_CACHE, requestSlots: 0 }, "requestSlots"],
       [{ kvCache: KV_CACHE, kvTransferConfig: "{" }, "kv_transfer_config"],
       [{ kvCache: KV_CACHE, kvMemory: { kind: "user", memory, segments } }, "kvMemory.segments"],
+      [
+        { kvCache: KV_CACHE, kvMemory: { kind: "user", memory, segments: [] } },
+        "kvMemory.segments",
+      ],
     ] as const;
     for (const [options, field] of attempts)
       await expect(attachConnector({ ...quiet, ...options })).rejects.toMatchObject({

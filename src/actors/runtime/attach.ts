@@ -19,7 +19,8 @@ import { ACTOR_SCHEDULER } from "../messages.ts";
 import type { Log } from "../step.ts";
 import { CONTROL_OWNER_WORD } from "../plan.ts";
 import { type AttachedConnector, faceOf } from "./attached-connector.ts";
-import { type UserKvMemory, Runtime } from "./runtime.ts";
+import type { UserKvMemory } from "./kv-memory.ts";
+import { Runtime } from "./runtime.ts";
 
 export interface AttachOptions {
   /** What the KV cache of this rank looks like; the same everywhere in the pool. */

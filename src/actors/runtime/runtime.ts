@@ -1,11 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { TableDimensions } from "../../blocks/tables.ts";
 import type { ConnectorConfig } from "../../config/connector-config.ts";
-import { blockBytes, type KvCacheConfig } from "../../config/kv-cache-config.ts";
+import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
 import { releaseEndedOwner } from "../../connector/embedded/ownership.ts";
-import { MooncakeKvError } from "../../errors.ts";
 import { noneHashIsRandom } from "../../keys/none-hash.ts";
-import type { NativeBinding, SegmentRule } from "../../native/binding.ts";
+import type { NativeBinding } from "../../native/binding.ts";
 import { workerEntry } from "../../worker-entry.ts";
 import type { ActorControlClient } from "../control/actor-control.ts";
 import { prepareRecordFolder } from "../hosts/recording/record-folder.ts";
@@ -28,28 +27,12 @@ import {
   type RuntimePlan,
   type SchedulerLimits,
 } from "../plan.ts";
+import { type KvMemory, openKvMemory } from "./kv-memory.ts";
 import { RuntimeResources } from "./resources.ts";
 import { isIndispensable, superviseActors, type SupervisedActors } from "./supervised-actors.ts";
 import { dumpState, type StateDump } from "./state-dump.ts";
 
 const ACTOR_START_TIMEOUT_MS = 30_000;
-
-/** KV memory of the serving loop: ours (blocks outermost, one segment a block), or the user's with its segments per group. */
-export type KvMemory = { readonly kind: "managed" } | UserKvMemory;
-
-/** KV memory of the serving loop itself. It is pinned until `stop`; other threads read and write it in place. */
-export interface UserKvMemory {
-  readonly kind: "user";
-  readonly memory: Uint8Array;
-  /** Per KV-cache group the segments of a block, in the order of the value's bytes: a value is their concatenation. */
-  readonly segments: readonly (readonly BlockSegment[])[];
-}
-/** Where one segment of each block lies: that of block b begins at byte `offset + b * strideBytes` of the memory. */
-export interface BlockSegment {
-  readonly offset: number;
-  readonly strideBytes: number;
-  readonly bytes: number;
-}
 
 export interface RuntimeOptions {
   readonly native: NativeBinding;
@@ -249,44 +232,4 @@ function warnOfRandomHashes({ kvCache, hashSeed, log }: RuntimeOptions): void {
     `PYTHONHASHSEED is not set, and ${hashAlgorithm} then draws a random start for its block hashes: no block is shared with ` +
       "any other process. Set it to the same number in every process that shares the pool.",
   );
-}
-
-function openKvMemory(options: RuntimeOptions): {
-  regionId: number;
-  segments: readonly (readonly SegmentRule[])[];
-} {
-  const { native, kvCache, kvMemory } = options;
-  if (kvMemory.kind === "user") {
-    checkSegments(kvMemory.segments.flat(), kvMemory.memory.byteLength, kvCache.blockCount);
-    const regionId = native.regionPin(kvMemory.memory);
-    return {
-      regionId,
-      segments: kvMemory.segments.map((group) => group.map((rule) => ({ regionId, ...rule }))),
-    };
-  }
-  const bytes = kvCache.groups.map((_, group) => blockBytes(kvCache, group));
-  const regionId = native.regionCreate(Math.max(...bytes) * kvCache.blockCount);
-  return {
-    regionId,
-    segments: bytes.map((size) => [{ regionId, offset: 0, strideBytes: size, bytes: size }]),
-  };
-}
-
-function checkSegments(
-  rules: readonly BlockSegment[],
-  memoryBytes: number,
-  blockCount: number,
-): void {
-  for (const { offset, strideBytes, bytes } of rules) {
-    const end = offset + (blockCount - 1) * strideBytes + bytes;
-    if (offset >= 0 && bytes > 0 && strideBytes >= 0 && end <= memoryBytes) continue;
-    throw new MooncakeKvError({
-      code: "INVALID_VALUE",
-      field: "kvMemory.segments",
-      value: { offset, strideBytes, bytes },
-      problem: `with ${blockCount} blocks this segment ends at byte ${end} of ${memoryBytes}`,
-      remedy:
-        "Correct offset, strideBytes, bytes or blockCount so that every block lies inside the memory.",
-    });
-  }
 }

@@ -74,8 +74,17 @@ export class EmbeddedRequests {
     return slots;
   }
 
+  /** Prompt and generated tokens so far. */
+  tokens(slot: number): number {
+    const at = this.#tables.request(slot);
+    const words = this.#tables.requests;
+    return words[at + REQUEST_PROMPT_TOKENS]! + words[at + REQUEST_OUTPUT_TOKENS_WORD]!;
+  }
+
   /** Replaces the row by `blockIds`: all blocks of the request. */
   setRow(slot: number, blockIds: BlockIdsPerGroup): void {
+    // A refused call must leave the row as it is.
+    this.#check(blockIds);
     this.clearRow(slot);
     this.appendRow(slot, blockIds);
   }

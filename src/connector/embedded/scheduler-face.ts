@@ -6,6 +6,7 @@ import { encodeExtraWords } from "../../keys/block-extra.ts";
 import type { LoraAdapter, MultiModalItem } from "../../keys/block-extra.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "../hooks.ts";
 import type { ConnectorMetadata } from "../hooks.ts";
+import { checkTokens, checkWhole } from "./arguments.ts";
 import type { Attached } from "./attached.ts";
 import type { BlockIdsPerGroup } from "./requests.ts";
 import type { FinishedTransfers } from "./worker-face.ts";
@@ -64,7 +65,10 @@ export class SchedulerFace {
         "is in use",
         "Finish that request, or use another id.",
       );
-    const tokensMax = tokens.length + (options.maxTokens ?? 0);
+    const { maxTokens = 0 } = options;
+    checkWhole("maxTokens", maxTokens, 0, tables.dimensions.tokensPerRequestMax);
+    checkTokens(tokens);
+    const tokensMax = tokens.length + maxTokens;
     const { hashBlockSize: blockSize, hashLookaheadTokens, extraEncoding } = tables.dimensions;
     const { cacheSalt = null, lora = null, multiModal = [] } = options;
     const plain = cacheSalt === null && lora === null && multiModal.length === 0;
@@ -113,6 +117,7 @@ export class SchedulerFace {
     const { sides, settings } = this.#attached.enter();
     const slot = this.#slot(id);
     if (slot === NONE) return [0, false];
+    checkWhole("numComputedTokens", numComputedTokens, 0, this.#attached.requests.tokens(slot));
     const tokens = sides.hooks.matchedTokens(slot, numComputedTokens);
     if (tokens === IN_FLIGHT) return [null, false];
     return tokens <= FAILURE_BASE || tokens === 0 ? [0, false] : [tokens, settings.loadAsync];
@@ -139,6 +144,11 @@ export class SchedulerFace {
       if (slot === NONE) continue;
       sides.hooks.preempted(slot);
       requests.clearRow(slot);
+    }
+    const most = this.#attached.tables.dimensions.tokensPerRequestMax;
+    for (const { numComputedTokens, numScheduledTokens } of step.scheduled) {
+      checkWhole("scheduled.numComputedTokens", numComputedTokens, 0, most);
+      checkWhole("scheduled.numScheduledTokens", numScheduledTokens, 0, most);
     }
     for (const { id, numComputedTokens, numScheduledTokens, newBlockIds } of step.scheduled) {
       const slot = this.#slot(id);
