@@ -18,6 +18,7 @@ const FILES: Readonly<Record<string, readonly [number, number, RegExp, string]>>
   hashes_xxhash_cbor: [153, 0, /"hashes": ?\["[0-9a-f]/, '"hashes":["x'],
   hash_inputs: [144, 0, /"input": ?"[0-9a-f]/, '"input":"x'],
   store_config: [46, 0, /"result": ?\d/, '"result":7'],
+  masks: [96, 0, /"load_mask": ?\["1/, '"load_mask":["0'],
   scheduler_traces: [32, 0, /"token_len_chunk": ?64/, '"token_len_chunk":48'],
 };
 

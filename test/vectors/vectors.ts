@@ -1,7 +1,13 @@
 /** Reading of the golden vector files, and their default configuration. Kinds that a test leaves out are named by the test. */
 import { readFileSync } from "node:fs";
 import type { KvCacheConfig, KvGroupKind, KvLayout } from "../../src/config/kv-cache-config.ts";
-import { schedulerBlockSize } from "../../src/config/kv-cache-config.ts";
+import {
+  greatestCommonDivisor,
+  groupSpanTokens,
+  schedulerBlockSize,
+} from "../../src/config/kv-cache-config.ts";
+import { hitRules } from "../../src/keys/coordinator/hit-rules.ts";
+import type { HitRules } from "../../src/keys/coordinator/hit-rules.ts";
 import type { KeyNamespace } from "../../src/keys/pool-keys.ts";
 import { pythonText } from "../../src/config/python-value.ts";
 
@@ -29,10 +35,16 @@ export interface VectorConfig {
   readonly cache_prefix?: string;
   readonly extra_config?: Readonly<Record<string, unknown>>;
   readonly use_eagle?: boolean;
+  readonly retention_interval?: number | null;
+  readonly cache_hit_alignment_tokens?: number | null;
+  readonly kv_role?: string;
+  readonly kv_events?: boolean;
   readonly groups?: readonly {
     kind: KvGroupKind;
     layers?: number;
     block_size?: number;
+    sliding_window?: number;
+    extra_retained_tokens?: number;
     eagle?: boolean;
   }[];
 }
@@ -58,7 +70,7 @@ export function topologyOf(config: VectorConfig, rank: VectorRank): KvCacheConfi
     dtype: "float16",
     layout: config.layout ?? "LBHNC",
     blockSize,
-    hashBlockSize: config.hash_block_size ?? schedulerBlockSize({ dcp, groups }),
+    hashBlockSize: config.hash_block_size ?? defaultHashBlockSize({ dcp, groups }),
     groups,
     heads: { kvHeads: config.num_kv_heads ?? 8, headSize: config.head_size ?? 16 },
     tp: { rank: rank.tp, size: config.tp_size ?? 1 },
@@ -70,6 +82,35 @@ export function topologyOf(config: VectorConfig, rank: VectorRank): KvCacheConfi
     blockCount: config.num_blocks ?? 64,
     weightsFingerprint: null,
   };
+}
+
+/** vLLM's: one group hashes whole blocks, several the greatest common divisor of their blocks. */
+function defaultHashBlockSize(config: Pick<KvCacheConfig, "dcp" | "groups">): number {
+  if (config.groups.length === 1) return schedulerBlockSize(config);
+  return config.groups.reduce(
+    (all, group) => greatestCommonDivisor(all, groupSpanTokens(config, group)),
+    0,
+  );
+}
+
+export function hitRulesOf(config: VectorConfig): HitRules {
+  const topology = topologyOf(config, { tp: 0, pp: 0, pcp: 0, dcp: 0 });
+  return hitRules({
+    groups: topology.groups.map((group, index) => {
+      const given = config.groups?.[index];
+      return {
+        kind: group.kind,
+        spanTokens: groupSpanTokens(topology, group),
+        extraRetainedTokens: given?.extra_retained_tokens ?? 0,
+        eagle: given?.eagle ?? false,
+        ...(given?.sliding_window === undefined ? {} : { slidingWindow: given.sliding_window }),
+      };
+    }),
+    hashBlockSize: topology.hashBlockSize,
+    useEagle: config.use_eagle ?? false,
+    retentionInterval: config.retention_interval ?? null,
+    cacheHitAlignmentTokens: config.cache_hit_alignment_tokens ?? null,
+  });
 }
 
 export function namespaceOf(config: VectorConfig): KeyNamespace {

@@ -1,6 +1,7 @@
 /** Every kind of vector file. */
 import type { VectorKind } from "./cases.ts";
 import { hashInputs, hashKinds, noneHashes } from "./kinds/hashes.ts";
+import { masks } from "./kinds/masks.ts";
 import { schedulerTraces } from "./kinds/scheduler-traces.ts";
 import { storeConfigs } from "./kinds/store-config.ts";
 
@@ -9,5 +10,6 @@ export const VECTOR_KINDS: readonly VectorKind[] = [
   ...hashKinds,
   hashInputs,
   storeConfigs,
+  masks,
   schedulerTraces,
 ];
