@@ -1,4 +1,10 @@
-import { JOB_BLOCK_PAGE, JOB_CHUNK_FIRST, NONE, REQUEST_BLOCK_PAGE } from "../blocks/layout.ts";
+import {
+  JOB_BLOCK_PAGE,
+  JOB_CHUNK_FIRST,
+  JOB_LIVE_WORD,
+  NONE,
+  REQUEST_BLOCK_PAGE,
+} from "../blocks/layout.ts";
 import { ChainCursor } from "../blocks/page-arena.ts";
 import type { PageAllocator } from "../blocks/page-arena.ts";
 import type { Tables } from "../blocks/tables.ts";
@@ -77,5 +83,16 @@ export class JobRows {
   /** Blocks of the row that lie before the job's first chunk and are only held: all of them for a save, none for a load. */
   before(job: number, save: boolean): number {
     return save ? this.#tables.jobs[this.#tables.job(job) + JOB_CHUNK_FIRST]! : 0;
+  }
+}
+
+/** First pages of the rows of all live jobs: what a successor's page allocator has to adopt besides the request rows. */
+export function* jobChains(tables: Tables): Iterable<number> {
+  for (let job = 0; job < tables.dimensions.jobSlots; job++) {
+    const at = tables.job(job);
+    // Pairs with the store in `Jobs`: a live record's rows are whole.
+    if (Atomics.load(tables.jobs, at + JOB_LIVE_WORD) === 0) continue;
+    for (let group = 0; group < tables.dimensions.groups; group++)
+      yield tables.jobs[at + JOB_BLOCK_PAGE + group]!;
   }
 }

@@ -1,6 +1,5 @@
 import {
   JOB_ANSWERED_WORD,
-  JOB_BLOCK_PAGE,
   JOB_CHUNK_FIRST,
   JOB_CHUNKS,
   JOB_DEADLINE_MS,
@@ -25,11 +24,12 @@ import {
   REQUEST_HASH_PAGE,
 } from "../blocks/layout.ts";
 import { savePagesMax } from "../blocks/capacities.ts";
-import type { Tables } from "../blocks/tables.ts";
 import { brokenInvariant } from "../errors.ts";
 import { JobRows } from "./job-rows.ts";
 import type { SchedulerPorts } from "./ports.ts";
 import { Quarantine } from "./quarantine.ts";
+
+export { jobChains } from "./job-rows.ts";
 
 /**
  * Records of the job table: the scheduler side writes them, pins their blocks, and frees both when every rank has reported.
@@ -173,7 +173,13 @@ export class Jobs {
     }
     const blocks = entries * tables.dimensions.groups;
     trace.record("blocksUnpinned", this.#slot[job]!, this.word(job, JOB_GENERATION), job, blocks);
-    if (save) this.#savePages -= this.#rows.pagesFor(entries);
+    this.#freeRecord(job);
+  }
+
+  #freeRecord(job: number): void {
+    const { tables } = this.#ports;
+    const entries = this.word(job, JOB_ROW_BLOCKS);
+    if (this.isSave(job)) this.#savePages -= this.#rows.pagesFor(entries);
     this.#rows.free(job);
     this.#unlink(job);
     // Pairs with the scan of a restarted loader or saver: the record is nobody's.
@@ -194,13 +200,8 @@ export class Jobs {
       this.quarantine.add(this.#rows.ids, entries);
     }
     const blocks = entries * tables.dimensions.groups;
-    trace.record(
-      "blocksQuarantined",
-      this.#slot[job]!,
-      this.word(job, JOB_GENERATION),
-      job,
-      blocks,
-    );
+    const generation = this.word(job, JOB_GENERATION);
+    trace.record("blocksQuarantined", this.#slot[job]!, generation, job, blocks);
   }
   abandonAll(slot: number): void {
     for (let job = this.#firstOfSlot[slot]!; job !== NONE; job = this.#next[job]!)
@@ -240,13 +241,27 @@ export class Jobs {
     const entries = this.word(job, JOB_ROW_BLOCKS);
     for (let group = 0; group < tables.dimensions.groups; group++) {
       this.#rows.copy(job, slot, group, first, end, before);
-      pool.pin(this.#rows.ids, entries);
+      try {
+        pool.pin(this.#rows.ids, entries);
+      } catch (error) {
+        this.#unpinGroups(job, group, entries, before);
+        this.#freeRecord(job);
+        throw error;
+      }
     }
     const blocks = entries * tables.dimensions.groups;
     trace.record("blocksPinned", slot, this.word(job, JOB_GENERATION), job, blocks);
     // Publishes the record for the scan of a restarted loader, saver or scheduler; the running ones are told by message.
     // Pairs with their loads of the word.
     Atomics.store(tables.jobs, tables.job(job) + JOB_LIVE_WORD, 1);
+  }
+
+  /** The caller's allocator refused a group: those before it are given back. */
+  #unpinGroups(job: number, groups: number, entries: number, before: number): void {
+    for (let group = 0; group < groups; group++) {
+      this.#rows.read(job, group, entries, before);
+      this.#ports.pool.unpin(this.#rows.ids, entries);
+    }
   }
 
   #link(job: number, slot: number): void {
@@ -272,16 +287,5 @@ export class Jobs {
 
   #write(job: number, word: number, value: number): void {
     this.#ports.tables.jobs[this.#ports.tables.job(job) + word] = value;
-  }
-}
-
-/** First pages of the rows of all live jobs: what a successor's page allocator has to adopt besides the request rows. */
-export function* jobChains(tables: Tables): Iterable<number> {
-  for (let job = 0; job < tables.dimensions.jobSlots; job++) {
-    const at = tables.job(job);
-    // Pairs with the store in `Jobs`: a live record's rows are whole.
-    if (Atomics.load(tables.jobs, at + JOB_LIVE_WORD) === 0) continue;
-    for (let group = 0; group < tables.dimensions.groups; group++)
-      yield tables.jobs[at + JOB_BLOCK_PAGE + group]!;
   }
 }

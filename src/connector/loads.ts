@@ -1,15 +1,23 @@
 import { ACTOR_LOADER, OUTCOME_TIMEOUT } from "../actors/messages.ts";
-import { JOB_CHUNK_FIRST, JOB_GENERATION, JOB_TICKET, NONE } from "../blocks/layout.ts";
+import {
+  JOB_CHUNK_FIRST,
+  JOB_GENERATION,
+  JOB_HANDED_OUT,
+  JOB_TICKET,
+  NONE,
+} from "../blocks/layout.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { ConnectorMetadata } from "./hooks.ts";
 import type { Jobs } from "./jobs.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
+import type { Unstarted } from "./unstarted.ts";
 
 /** The load of each request: written when its blocks are allocated, announced with the step, given up, ended. */
 export class Loads {
   readonly #ports: SchedulerPorts;
   readonly #jobs: Jobs;
   readonly #deadlines: Deadlines;
+  readonly #unstarted: Unstarted;
   readonly #counters: ConnectorCounters;
   /** The load job that a request waits for, or NONE. */
   readonly #ofSlot: Int32Array;
@@ -24,12 +32,14 @@ export class Loads {
     ports: SchedulerPorts,
     jobs: Jobs,
     deadlines: Deadlines,
+    unstarted: Unstarted,
     counters: ConnectorCounters,
   ) {
     const { requestSlots, jobSlots } = ports.tables.dimensions;
     this.#ports = ports;
     this.#jobs = jobs;
     this.#deadlines = deadlines;
+    this.#unstarted = unstarted;
     this.#counters = counters;
     this.#ofSlot = new Int32Array(requestSlots).fill(NONE);
     this.#failures = new Int32Array(requestSlots);
@@ -81,17 +91,29 @@ export class Loads {
       this.#jobs.release(job);
       return;
     }
-    this.#deadlines.delete(job);
+    // One that is not started may never be: its deadline releases it.
+    if (this.#jobs.word(job, JOB_HANDED_OUT) !== 0) this.#deadlines.delete(job);
     this.#jobs.abandon(job);
     // One cancel for each job: the loader's mailbox is sized by it.
     if (this.#overdue[job] === 0) this.#cancel(job);
   }
 
-  /** A load's deadline has passed: cancelled first; without an acknowledgement for as long again, left to itself. */
+  /**
+   * A load's deadline has passed: cancelled first; without an acknowledgement for as long again, left to itself. One that was
+   * never started is given up at once.
+   */
   expired(job: number): boolean {
     const slot = this.#jobs.slot(job);
     const generation = this.#jobs.word(job, JOB_GENERATION);
     this.#ports.trace.record("deadlinePassed", slot, generation, 2, job);
+    if (this.#unstarted.release(job)) {
+      this.#counters.loadTimeouts++;
+      if (slot === NONE) return false;
+      this.#ofSlot[slot] = NONE;
+      this.#failed(slot);
+      return true;
+    }
+    if (slot === NONE) return false;
     if (this.#overdue[job] === 0) {
       this.#overdue[job] = 1;
       this.#counters.loadTimeouts++;

@@ -30,6 +30,8 @@ export interface SchedulerPorts extends SidePorts {
   readonly pool: BlockPool;
   /** Worker sides that have to report each job. At most RANKS_MAX. */
   readonly ranks: number;
+  /** The caller's id of a request, for errors. */
+  readonly requestName?: (slot: number) => string | undefined;
   /** Wakes every actor that has got a message since the last call. Where the host wakes after the step: nothing. */
   flushWakes(): void;
   /** Atomics.load of REQUEST_LOOKUP_WORD. */

@@ -1,6 +1,6 @@
 import { OUTCOME_HIT } from "../actors/messages.ts";
-import { JOB_CHUNK_FIRST, JOB_GENERATION, NONE } from "../blocks/layout.ts";
-import { brokenInvariant } from "../errors.ts";
+import { JOB_CHUNK_FIRST, JOB_GENERATION, NONE, REQUEST_BLOCKS } from "../blocks/layout.ts";
+import { brokenInvariant, MooncakeKvError } from "../errors.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { Hashes } from "./hashes.ts";
 import type { ConnectorMetadata } from "./hooks.ts";
@@ -8,6 +8,7 @@ import type { Jobs } from "./jobs.ts";
 import type { Loads } from "./loads.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
 import type { Trackers } from "./trackers.ts";
+import type { Unstarted } from "./unstarted.ts";
 
 /** The sequences of the step being built, and the save jobs that follow from them. */
 export class Saves {
@@ -17,6 +18,7 @@ export class Saves {
   readonly #hashes: Hashes;
   readonly #trackers: Trackers;
   readonly #deadlines: Deadlines;
+  readonly #unstarted: Unstarted;
   readonly #counters: ConnectorCounters;
   /** In the order of the calls; a slot that leaves before the step is closed is NONE. */
   readonly #slots: Int32Array;
@@ -33,6 +35,7 @@ export class Saves {
       hashes: Hashes;
       trackers: Trackers;
       deadlines: Deadlines;
+      unstarted: Unstarted;
       counters: ConnectorCounters;
     },
   ) {
@@ -43,6 +46,7 @@ export class Saves {
     this.#hashes = parts.hashes;
     this.#trackers = parts.trackers;
     this.#deadlines = parts.deadlines;
+    this.#unstarted = parts.unstarted;
     this.#counters = parts.counters;
     this.#slots = new Int32Array(requestSlots);
     this.#computed = new Int32Array(requestSlots);
@@ -58,8 +62,9 @@ export class Saves {
     this.#tokens[index] = tokens;
   }
 
-  /** The request leaves (finished, preempted) before the step is closed. */
+  /** The request leaves (finished, preempted): its jobs run on without it, and an open step does without it. */
   leave(slot: number): void {
+    this.#jobs.abandonAll(slot);
     for (let index = 0; index < this.#count; index++)
       if (this.#slots[index] === slot) this.#slots[index] = NONE;
   }
@@ -69,24 +74,69 @@ export class Saves {
     this.#saverGone = true;
   }
 
-  /** Closes the step: one save for each sequence that fills a block which no save has taken yet. */
+  /**
+   * Closes the step: one save for each sequence that fills a block which no save has taken yet. When it throws, the step is
+   * not announced: it has no job, and what it would have saved is still due. Throws INVALID_VALUE for a sequence with fewer
+   * blocks than it computes, and what the caller's `pin` throws.
+   */
   announce(metadata: ConnectorMetadata): void {
-    const deadline = this.#ports.nowMs() + this.#ports.settings.saveTimeoutMs;
-    if (this.#saverGone) this.#count = 0;
-    for (let index = 0; index < this.#count; index++) {
-      const slot = this.#slots[index]!;
-      if (slot === NONE) continue;
-      const loading = this.#loads.of(slot) !== NONE;
-      const computed = this.#computed[index]!;
-      const due = this.#trackers.scheduled(slot, computed, this.#tokens[index]!, loading);
-      if (due === 0) continue;
-      const job = this.#create(slot, due);
-      if (job === NONE) continue;
-      this.#jobs.start(job, deadline);
-      this.#deadlines.set(job, deadline);
-      metadata.saves[metadata.saveCount++] = job;
+    try {
+      if (this.#saverGone) return;
+      for (let index = 0; index < this.#count; index++) this.#check(index);
+      const deadline = this.#ports.nowMs() + this.#ports.settings.saveTimeoutMs;
+      for (let index = 0; index < this.#count; index++) this.#announce(index, metadata, deadline);
+    } catch (error) {
+      this.#undo(metadata);
+      throw error;
+    } finally {
+      // An entry that was refused once would be refused with every later step.
+      this.#count = 0;
     }
-    this.#count = 0;
+  }
+
+  #announce(index: number, metadata: ConnectorMetadata, deadline: number): void {
+    const slot = this.#slots[index]!;
+    if (slot === NONE) return;
+    const loading = this.#loads.of(slot) !== NONE;
+    const computed = this.#computed[index]!;
+    const due = this.#trackers.scheduled(slot, computed, this.#tokens[index]!, loading);
+    if (due === 0) return;
+    const job = this.#create(slot, due);
+    if (job === NONE) return;
+    this.#jobs.start(job, deadline);
+    this.#deadlines.set(job, deadline);
+    metadata.saves[metadata.saveCount++] = job;
+  }
+
+  #check(index: number): void {
+    const slot = this.#slots[index]!;
+    if (slot === NONE) return;
+    const { tables, requestName } = this.#ports;
+    const loading = this.#loads.of(slot) !== NONE;
+    const computed = this.#computed[index]!;
+    const tokens = this.#trackers.foresee(slot, computed, this.#tokens[index]!, loading);
+    const blocks = tables.requests[tables.request(slot) + REQUEST_BLOCKS]!;
+    const needed = tokens / tables.dimensions.blockSize;
+    if (needed <= blocks) return;
+    throw new MooncakeKvError({
+      code: "INVALID_VALUE",
+      field: "scheduled",
+      value: { request: requestName?.(slot) ?? slot, blocks, needed },
+      problem: "the request has fewer blocks than it computes",
+      remedy: "Name all its blocks before or with the step that computes them.",
+    });
+  }
+
+  /** A loop whose step was refused does not run it: a save of it would put blocks into the pool that nobody computed. */
+  #undo(metadata: ConnectorMetadata): void {
+    while (metadata.saveCount > 0) {
+      const job = metadata.saves[metadata.saveCount - 1]!;
+      const slot = this.#jobs.slot(job);
+      const first = this.#jobs.word(job, JOB_CHUNK_FIRST);
+      if (!this.#unstarted.release(job)) brokenInvariant("a save of an open step was started", job);
+      if (slot !== NONE)
+        this.#trackers.saveUndone(slot, first * this.#ports.tables.dimensions.blockSize);
+    }
   }
 
   ended(job: number, outcome: number): void {
@@ -96,11 +146,18 @@ export class Saves {
     this.#trackers.saveFailed(slot, first * this.#ports.tables.dimensions.blockSize);
   }
 
-  /** The saver gives the job up by the same deadline; its blocks are held until it says so. */
+  /**
+   * The saver gives the job up by the same deadline; its blocks are held until it says so. One that was never started is
+   * released here and due again.
+   */
   expired(job: number): void {
     this.#counters.saveTimeouts++;
     const generation = this.#jobs.word(job, JOB_GENERATION);
     this.#ports.trace.record("deadlinePassed", this.#jobs.slot(job), generation, 3, job);
+    const slot = this.#jobs.slot(job);
+    const first = this.#jobs.word(job, JOB_CHUNK_FIRST);
+    if (this.#unstarted.release(job) && slot !== NONE)
+      this.#trackers.saveFailed(slot, first * this.#ports.tables.dimensions.blockSize);
   }
 
   #create(slot: number, tokens: number): number {

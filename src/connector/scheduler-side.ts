@@ -34,6 +34,7 @@ import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
 import { Saves } from "./saves.ts";
 import { RANKS_MAX } from "./settings.ts";
 import { Trackers } from "./trackers.ts";
+import { Unstarted } from "./unstarted.ts";
 
 /** The scheduler side of the store connector: vLLM's MooncakeStoreScheduler, by slot. See hooks.ts for each call. */
 export class SchedulerSide implements SchedulerHooks {
@@ -63,16 +64,18 @@ export class SchedulerSide implements SchedulerHooks {
     this.#specs = new LoadSpecs(requestSlots);
     this.#jobs = new Jobs(ports);
     this.#jobDeadlines = new Deadlines(jobSlots);
-    this.#loads = new Loads(ports, this.#jobs, this.#jobDeadlines, this.counters);
+    this.#metadata = createConnectorMetadata(jobSlots);
+    const unstarted = new Unstarted(this.#jobs, this.#jobDeadlines, this.#metadata);
+    this.#loads = new Loads(ports, this.#jobs, this.#jobDeadlines, unstarted, this.counters);
     this.#saves = new Saves(ports, {
       jobs: this.#jobs,
       loads: this.#loads,
       hashes: this.#hashes,
       trackers: this.#trackers,
       deadlines: this.#jobDeadlines,
+      unstarted,
       counters: this.counters,
     });
-    this.#metadata = createConnectorMetadata(jobSlots);
     this.#live = new Uint8Array(requestSlots);
   }
 
@@ -284,7 +287,6 @@ export class SchedulerSide implements SchedulerHooks {
   #leave(slot: number): void {
     this.#specs.drop(slot);
     this.#loads.leave(slot);
-    this.#jobs.abandonAll(slot);
     this.#lookups.reset(slot);
     this.#trackers.reset(slot);
     this.#saves.leave(slot);

@@ -87,6 +87,24 @@ export class Trackers {
     return skip || !this.#canSave ? 0 : this.#due(slot);
   }
 
+  /**
+   * What `scheduled` would return, and nothing changed: lets the step be checked as a whole before the first job is made.
+   */
+  foresee(slot: number, computed: number, count: number, loading: boolean): number {
+    if (loading || !this.#canSave || this.#reuse[slot] === 0) return 0;
+    const running = this.#running[slot] === 1;
+    const decoding = running && computed >= this.#prefillEnd[slot]!;
+    if (this.#consumer && !decoding) return 0;
+    let length = computed + count;
+    if (decoding && !this.#saveDecode) {
+      if (this.#owed[slot] === 0) return 0;
+      length = this.#tokenLength[slot]!;
+    } else if (running) length = Math.min(length, this.tokens(slot));
+    const whole = length - (length % this.#blockSize);
+    const saved = running ? this.#savedTokens[slot]! : 0;
+    return whole >= saved + this.#blockSize ? whole : 0;
+  }
+
   savedTokens(slot: number): number {
     return this.#savedTokens[slot]!;
   }
@@ -101,6 +119,12 @@ export class Trackers {
     this.#owed[slot] = 0;
   }
   postponed(slot: number): void {
+    this.#owed[slot] = 1;
+  }
+  /** The step was not announced after all, so its save from `fromToken` on is still due. */
+  saveUndone(slot: number, fromToken: number): void {
+    this.#savedTokens[slot] = fromToken;
+    this.#resumeTokens[slot] = fromToken;
     this.#owed[slot] = 1;
   }
   /** A save from `fromToken` on did not put everything: the next one starts there again. */

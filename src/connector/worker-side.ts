@@ -77,6 +77,7 @@ export class WorkerSide {
     const deadline = this.#ports.nowMs() + this.#ports.settings.loadTimeoutMs;
     for (let index = 0; index < metadata.loadCount; index++) {
       const job = metadata.loads[index]!;
+      if (!this.#startable(job, JOB_KIND_LOAD)) continue;
       this.#started[job] = 1;
       this.#overdue[job] = 0;
       this.#loads++;
@@ -91,6 +92,7 @@ export class WorkerSide {
   startSaves(metadata: ConnectorMetadata): void {
     for (let index = 0; index < metadata.saveCount; index++) {
       const job = metadata.saves[index]!;
+      if (!this.#startable(job, JOB_KIND_SAVE)) continue;
       this.#started[job] = 1;
       this.#overdue[job] = 0;
       this.#handOut(job);
@@ -205,6 +207,17 @@ export class WorkerSide {
       else if (state === JOB_STATE_NEW || tables.jobs[at + JOB_RANKS] !== 1 << this.#worker)
         this.#sendJob(save ? "save" : "load", job);
     }
+  }
+
+  /** Not released since (its request has left, its deadline has passed), and not started before. */
+  #startable(job: number, kind: number): boolean {
+    const { tables } = this.#ports;
+    const at = tables.job(job);
+    if ((tables.jobs[at + JOB_HANDED_OUT]! & (1 << this.#worker)) !== 0) return false;
+    // Pairs with the scheduler side's stores: a record is live from its creation to its release.
+    return (
+      Atomics.load(tables.jobs, at + JOB_LIVE_WORD) !== 0 && tables.jobs[at + JOB_KIND] === kind
+    );
   }
 
   #sendJob(kind: "load" | "save", job: number): void {

@@ -71,6 +71,8 @@ export interface BenchOptions {
 
 export class ConnectorBench {
   nowMs = 0;
+  /** Pins that still succeed before one throws. */
+  pinsLeft = Infinity;
   wakes = 0;
   readonly tables: Tables;
   readonly sides: ConnectorSides;
@@ -94,7 +96,10 @@ export class ConnectorBench {
       tables: this.tables,
       blockPages: this.blockPages,
       pool: {
-        pin: (ids, count) => this.#count(ids, count, 1),
+        pin: (ids, count) => {
+          if (this.pinsLeft-- <= 0) throw new Error("no pin");
+          this.#count(ids, count, 1);
+        },
         unpin: (ids, count) => this.#count(ids, count, -1),
       },
       settings: { ...BENCH_SETTINGS, ...options.settings },

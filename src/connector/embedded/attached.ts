@@ -60,6 +60,7 @@ export class Attached {
     blockPages.adopt(jobChains(ends.tables));
     this.requests = new EmbeddedRequests(ends.tables, blockPages, ends.slots);
     this.sides = new ConnectorSides({
+      requestName: (slot) => this.requests.id(slot),
       tables: ends.tables,
       settings: ends.settings,
       log: ends.log,
