@@ -19,6 +19,8 @@ const FILES: Readonly<Record<string, readonly [number, number, RegExp, string]>>
   hash_inputs: [144, 0, /"input": ?"[0-9a-f]/, '"input":"x'],
   store_config: [46, 0, /"result": ?\d/, '"result":7'],
   masks: [96, 0, /"load_mask": ?\["1/, '"load_mask":["0'],
+  lookup_hits: [192, 0, /"hit_tokens": ?112/, '"hit_tokens":96'],
+  pool_keys: [49, 0, /"put_keys": ?\["/, '"put_keys":["x'],
   scheduler_traces: [32, 0, /"token_len_chunk": ?64/, '"token_len_chunk":48'],
 };
 

@@ -56,8 +56,27 @@ export interface VectorRank {
   readonly dcp: number;
 }
 
+/** Fields that `topologyOf`, `hitRulesOf`, `namespaceOf` and the runner's kinds understand. */
+const CONFIG_FIELDS = new Set(
+  `model_name hash_algo hash_seed block_size hash_block_size tp_size pp_size pcp_size dcp_size num_kv_heads head_size layout
+  num_blocks cache_prefix extra_config kv_role kv_events use_eagle retention_interval cache_hit_alignment_tokens groups`.split(
+    /\s+/,
+  ),
+);
+const GROUP_FIELDS = new Set(
+  "kind layers block_size sliding_window extra_retained_tokens eagle".split(" "),
+);
+
+/** A field that nothing reads would leave a case compared by half. */
+function refuseUnknown(given: object, known: ReadonlySet<string>): void {
+  for (const field of Object.keys(given))
+    if (!known.has(field)) throw new Error(`the case's config has an unknown field ${field}`);
+}
+
 /** The configuration as plain data, not normalized: vectors hold kinds that `normalizeKvCacheConfig` refuses. */
 export function topologyOf(config: VectorConfig, rank: VectorRank): KvCacheConfig {
+  refuseUnknown(config, CONFIG_FIELDS);
+  for (const group of config.groups ?? []) refuseUnknown(group, GROUP_FIELDS);
   const blockSize = config.block_size ?? 16;
   const dcp = { rank: rank.dcp, size: config.dcp_size ?? 1 };
   const groups = (config.groups ?? [{ kind: "full" as const, layers: 2 }]).map((group) => ({

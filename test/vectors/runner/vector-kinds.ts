@@ -2,6 +2,8 @@
 import type { VectorKind } from "./cases.ts";
 import { hashInputs, hashKinds, noneHashes } from "./kinds/hashes.ts";
 import { masks } from "./kinds/masks.ts";
+import { lookupHits } from "./kinds/lookup-hits.ts";
+import { poolKeys } from "./kinds/pool-keys.ts";
 import { schedulerTraces } from "./kinds/scheduler-traces.ts";
 import { storeConfigs } from "./kinds/store-config.ts";
 
@@ -11,5 +13,7 @@ export const VECTOR_KINDS: readonly VectorKind[] = [
   hashInputs,
   storeConfigs,
   masks,
+  lookupHits,
+  poolKeys,
   schedulerTraces,
 ];
