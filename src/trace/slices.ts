@@ -53,7 +53,9 @@ export class OpenSlices {
 
   /** True when a request may have several slices of this name open on a lane. */
   static overlapsItself(description: TraceEventDescription): boolean {
-    return SEVERAL_AT_ONCE.has(description.name) || description.arguments.includes("batch");
+    // Slices that are told apart by step or batch may be open side by side.
+    const named = description.arguments.some((name) => name === "step" || name === "batch");
+    return named || SEVERAL_AT_ONCE.has(description.name);
   }
 
   /** Ask `full` first. `replaced` are slices that this one shows to be over. */
