@@ -21,6 +21,7 @@ const FILES: Readonly<Record<string, readonly [number, number, RegExp, string]>>
   masks: [96, 0, /"load_mask": ?\["1/, '"load_mask":["0'],
   lookup_hits: [192, 0, /"hit_tokens": ?112/, '"hit_tokens":96'],
   pool_keys: [49, 0, /"put_keys": ?\["/, '"put_keys":["x'],
+  segments: [28, 0, /"sizes": ?\[\[4096/, '"sizes":[[4095'],
   scheduler_traces: [32, 0, /"token_len_chunk": ?64/, '"token_len_chunk":48'],
 };
 

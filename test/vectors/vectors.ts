@@ -49,6 +49,9 @@ export interface VectorConfig {
   }[];
 }
 
+/** A block of a Mamba layer is one state of 64 float16. */
+export const STATE_BYTES = 128;
+
 export interface VectorRank {
   readonly tp: number;
   readonly pp: number;

@@ -5,6 +5,7 @@ import { masks } from "./kinds/masks.ts";
 import { lookupHits } from "./kinds/lookup-hits.ts";
 import { poolKeys } from "./kinds/pool-keys.ts";
 import { schedulerTraces } from "./kinds/scheduler-traces.ts";
+import { segments } from "./kinds/segments.ts";
 import { storeConfigs } from "./kinds/store-config.ts";
 
 export const VECTOR_KINDS: readonly VectorKind[] = [
@@ -15,5 +16,6 @@ export const VECTOR_KINDS: readonly VectorKind[] = [
   masks,
   lookupHits,
   poolKeys,
+  segments,
   schedulerTraces,
 ];

@@ -19,7 +19,9 @@ import {
 import type { LookupAnswer } from "../../../../src/keys/coordinator/lookup-plan.ts";
 import { planLoad, planSave } from "../../../../src/keys/coordinator/transfer-plan.ts";
 import type { GroupChunks } from "../../../../src/keys/coordinator/transfer-plan.ts";
-import { hitRulesOf, namespaceOf, topologyOf } from "../../vectors.ts";
+import { blockSegments } from "../../../../src/keys/kv-tensors.ts";
+import { selectStoreShape } from "../../../../src/keys/store-shape.ts";
+import { hitRulesOf, namespaceOf, STATE_BYTES, topologyOf } from "../../vectors.ts";
 import type { VectorConfig, VectorRank } from "../../vectors.ts";
 import { Cases } from "../cases.ts";
 import type { CaseCheck, VectorKind } from "../cases.ts";
@@ -31,6 +33,8 @@ interface RankCase {
   readonly prefixes: readonly string[];
   readonly lookup_prefixes: readonly (readonly string[])[];
   readonly put_keys: readonly string[];
+  /** Segment sizes of the first three keys. */
+  readonly put_sizes: readonly (readonly number[])[];
   readonly get_keys: readonly string[];
 }
 interface PoolKeyCase {
@@ -103,9 +107,25 @@ function compareRank(
   const save = { tokens: one.num_tokens, savedTokens: 0, promptTokens: one.num_tokens };
   const puts = planSave(rules, save, prefixes.groups);
   check.equal(`puts ${label}`, ownKeys(prefixes.groups, puts, one.hashes), rank.put_keys);
+  check.equal(`sizes ${label}`, putSizes(one, topology, puts), rank.put_sizes);
   const gets = ownKeys(prefixes.groups, planLoad(rules, { ...answer, localTokens: 0 }), one.hashes);
   const start = getRotation(topology.tp.rank, gets.length);
   check.equal(`gets ${label}`, [...gets.slice(start), ...gets.slice(0, start)], rank.get_keys);
+}
+
+function putSizes(
+  one: PoolKeyCase,
+  topology: KvCacheConfig,
+  puts: readonly GroupChunks[],
+): number[][] {
+  const shape = selectStoreShape(topology, namespaceOf(one.config).storeTp ?? null);
+  const segments = blockSegments(topology, shape.tpSize, STATE_BYTES);
+  const sizes = puts.flatMap(({ chunks }, group) =>
+    [...chunks]
+      .flatMap(() => segments[group] ?? [])
+      .map((value) => value.map(({ bytes }) => bytes)),
+  );
+  return sizes.slice(0, 3);
 }
 
 function comparePrefixes(
