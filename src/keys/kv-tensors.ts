@@ -75,7 +75,7 @@ function layeredTensors(config: KvTensorConfig, group: KvCacheGroup): KvTensor[]
 }
 
 function axesOf(layout: KvCacheConfig["layout"]): ("L" | "B" | "H" | "N" | "C")[] {
-  return [...layout] as ("L" | "B" | "H" | "N" | "C")[];
+  return layout.split("") as ("L" | "B" | "H" | "N" | "C")[];
 }
 
 /** Pages of all groups are as large as the largest group's. */
