@@ -22,6 +22,8 @@ const FILES: Readonly<Record<string, readonly [number, number, RegExp, string]>>
   lookup_hits: [192, 0, /"hit_tokens": ?112/, '"hit_tokens":96'],
   pool_keys: [49, 0, /"put_keys": ?\["/, '"put_keys":["x'],
   segments: [28, 0, /"sizes": ?\[\[4096/, '"sizes":[[4095'],
+  disk_split: [60, 0, /"batches": ?\[\["k0"/, '"batches":[["k1"'],
+  lookup_wire: [31, 0, /"frames": ?\["6c/, '"frames":["6d'],
   scheduler_traces: [32, 0, /"token_len_chunk": ?64/, '"token_len_chunk":48'],
 };
 

@@ -6,6 +6,8 @@ import { lookupHits } from "./kinds/lookup-hits.ts";
 import { poolKeys } from "./kinds/pool-keys.ts";
 import { schedulerTraces } from "./kinds/scheduler-traces.ts";
 import { segments } from "./kinds/segments.ts";
+import { diskSplits } from "./kinds/disk-split.ts";
+import { lookupWire } from "./kinds/lookup-wire.ts";
 import { storeConfigs } from "./kinds/store-config.ts";
 
 export const VECTOR_KINDS: readonly VectorKind[] = [
@@ -17,5 +19,7 @@ export const VECTOR_KINDS: readonly VectorKind[] = [
   lookupHits,
   poolKeys,
   segments,
+  diskSplits,
+  lookupWire,
   schedulerTraces,
 ];
