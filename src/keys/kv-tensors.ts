@@ -60,7 +60,7 @@ function layeredTensors(config: KvTensorConfig, group: KvCacheGroup): KvTensor[]
   const sizes = { L: group.layers, B: config.blockCount, H: heads, N: states, C: content };
   const strides = { L: 0, B: 0, H: 0, N: 0, C: 0 };
   let stride = elementBytes;
-  for (const axis of axesOf(config.layout).reverse()) {
+  for (const axis of axesOf(config.layout).toReversed()) {
     strides[axis] = stride;
     stride *= sizes[axis];
   }
