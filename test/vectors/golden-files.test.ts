@@ -24,6 +24,7 @@ const FILES: Readonly<Record<string, readonly [number, number, RegExp, string]>>
   segments: [28, 0, /"sizes": ?\[\[4096/, '"sizes":[[4095'],
   disk_split: [60, 0, /"batches": ?\[\["k0"/, '"batches":[["k1"'],
   lookup_wire: [31, 0, /"frames": ?\["6c/, '"frames":["6d'],
+  p2p: [214, 0, /"plan": ?\[true, ?0, ?0, ?16384/, '"plan":[true,0,0,16383'],
   scheduler_traces: [32, 0, /"token_len_chunk": ?64/, '"token_len_chunk":48'],
 };
 

@@ -8,6 +8,7 @@ import { schedulerTraces } from "./kinds/scheduler-traces.ts";
 import { segments } from "./kinds/segments.ts";
 import { diskSplits } from "./kinds/disk-split.ts";
 import { lookupWire } from "./kinds/lookup-wire.ts";
+import { p2p } from "./kinds/p2p.ts";
 import { storeConfigs } from "./kinds/store-config.ts";
 
 export const VECTOR_KINDS: readonly VectorKind[] = [
@@ -21,5 +22,6 @@ export const VECTOR_KINDS: readonly VectorKind[] = [
   segments,
   diskSplits,
   lookupWire,
+  p2p,
   schedulerTraces,
 ];
