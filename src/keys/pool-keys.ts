@@ -142,3 +142,11 @@ function prefixText(
 ): string {
   return `${stem}@tp_rank:${tp}@pcp${pcp}@dcp${dcp}@pp_rank:${pp}@group:${group}`;
 }
+
+/**
+ * What a put tells the pool with `enable_group_semantics`: values of one chunk live and die together, whatever rank they are of.
+ * `prefix`: any key prefix of the rank.
+ */
+export function lifecycleGroup(prefix: string, hex: string): string {
+  return `vllm-mooncake-store:${prefix.slice(0, prefix.lastIndexOf("@tp_rank:"))}@${hex}`;
+}

@@ -25,6 +25,8 @@ const FILES: Readonly<Record<string, readonly [number, number, RegExp, string]>>
   disk_split: [60, 0, /"batches": ?\[\["k0"/, '"batches":[["k1"'],
   lookup_wire: [31, 0, /"frames": ?\["6c/, '"frames":["6d'],
   p2p: [214, 0, /"plan": ?\[true, ?0, ?0, ?16384/, '"plan":[true,0,0,16383'],
+  worker_saves: [16, 0, /"saved_offset": ?\{"a": ?32/, '"saved_offset":{"a":48'],
+  worker_loads: [16, 2, /"op": ?"get", ?"keys": ?\["m/, '"op":"get","keys":["x'],
   scheduler_traces: [32, 0, /"token_len_chunk": ?64/, '"token_len_chunk":48'],
 };
 

@@ -9,6 +9,8 @@ import { segments } from "./kinds/segments.ts";
 import { diskSplits } from "./kinds/disk-split.ts";
 import { lookupWire } from "./kinds/lookup-wire.ts";
 import { p2p } from "./kinds/p2p.ts";
+import { workerLoads } from "./kinds/worker-loads.ts";
+import { workerSaves } from "./kinds/worker-saves.ts";
 import { storeConfigs } from "./kinds/store-config.ts";
 
 export const VECTOR_KINDS: readonly VectorKind[] = [
@@ -23,5 +25,7 @@ export const VECTOR_KINDS: readonly VectorKind[] = [
   diskSplits,
   lookupWire,
   p2p,
+  workerSaves,
+  workerLoads,
   schedulerTraces,
 ];

@@ -1,0 +1,80 @@
+/**
+ * What a job asks of the pool, and what it hears. Jobs are generators: they yield a request, are resumed with the answer, and
+ * return their end; so the same rules run under an actor, a simulator and the golden traces.
+ */
+import {
+  ENTRY_BLOCK,
+  ENTRY_GROUP,
+  ENTRY_HASH_ROW,
+  ENTRY_PREFIX,
+  ENTRY_WORDS,
+} from "../../blocks/layout.ts";
+
+export interface StoreRequest {
+  readonly operation: "exists" | "put" | "get";
+  /** ENTRY_WORDS words a key, as a batch slot holds them. The prefix is the number of the shard in the group's own prefixes. */
+  readonly entries: Int32Array;
+}
+
+/** A result a key (exists: 1 for yes; put and get: below 0 for a failure), or null when the whole request failed. */
+export type StoreAnswer = ArrayLike<number> | null;
+
+export type StoreJob<End> = Generator<StoreRequest, End, StoreAnswer>;
+
+export type OperationStatus = "ok" | "partial_failure" | "error";
+
+/** vLLM's record of one operation. */
+export interface OperationRecord {
+  readonly keys: number;
+  readonly bytes: number;
+  readonly status: OperationStatus;
+  readonly failedKeys: number;
+}
+
+/** `bytes`: of all values; an exists request moves none. An absent key is no failure of an exists request. */
+export function operationRecord(
+  request: StoreRequest,
+  answer: StoreAnswer,
+  bytes: number,
+): OperationRecord {
+  const keys = request.entries.length / ENTRY_WORDS;
+  if (answer === null) return { keys, bytes, status: "error", failedKeys: keys };
+  let failedKeys = 0;
+  if (request.operation !== "exists")
+    for (let key = 0; key < keys; key++) if ((answer[key] ?? -1) < 0) failedKeys++;
+  return { keys, bytes, status: failedKeys === 0 ? "ok" : "partial_failure", failedKeys };
+}
+
+/** Entries in the making. */
+export class EntryList {
+  readonly #words: number[] = [];
+
+  get count(): number {
+    return this.#words.length / ENTRY_WORDS;
+  }
+
+  add(group: number, shard: number, block: number, hash: number): void {
+    const at = this.#words.length;
+    this.#words[at + ENTRY_GROUP] = group;
+    this.#words[at + ENTRY_PREFIX] = shard;
+    this.#words[at + ENTRY_BLOCK] = block;
+    this.#words[at + ENTRY_HASH_ROW] = hash;
+  }
+
+  entries(): Int32Array {
+    return Int32Array.from(this.#words);
+  }
+}
+
+/** The entries that an exists answer does not confirm: anything but 1 counts as absent. */
+export function missingEntries(entries: Int32Array, answer: ArrayLike<number>): Int32Array {
+  return entries.filter((_, word) => answer[Math.floor(word / ENTRY_WORDS)] !== 1);
+}
+
+/** The entries from key `start` on, and then those before it. */
+export function rotatedEntries(entries: Int32Array, start: number): Int32Array {
+  const rotated = new Int32Array(entries.length);
+  rotated.set(entries.subarray(start * ENTRY_WORDS));
+  rotated.set(entries.subarray(0, start * ENTRY_WORDS), entries.length - start * ENTRY_WORDS);
+  return rotated;
+}
