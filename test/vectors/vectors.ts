@@ -144,6 +144,11 @@ export function namespaceOf(config: VectorConfig): KeyNamespace {
       storeTpSize: extra["store_tp_size"],
       enableStoreTpLcm: extra["enable_store_tp_lcm"],
       prefillTpSizes: extra["prefill_tp_sizes"],
+      crossLayersBlocks:
+        pythonText(
+          extra["enable_cross_layers_blocks"] ?? false,
+          "enable_cross_layers_blocks",
+        ).toLowerCase() === "true",
     },
   };
 }

@@ -15,6 +15,7 @@ interface LoadAction {
   readonly req_id: string;
   readonly token_len: number;
   readonly vllm_cached_tokens: number;
+  readonly tail_key_boundaries?: readonly (readonly [group: number, tokens: number])[];
   readonly hashes: readonly string[];
   readonly block_ids: readonly (readonly number[])[];
   readonly store_calls: readonly FileCall[];
@@ -60,7 +61,7 @@ function load(
     {
       hitTokens: job.token_len,
       localTokens: job.vllm_cached_tokens,
-      tailTokens: [],
+      tailTokens: tailsOf(job, rules.groups.length),
       blocks: job.block_ids,
     },
   );
@@ -81,6 +82,12 @@ function load(
   }
   check.equal(`invalid blocks ${of}`, invalidBlocks, ascending([...blocksOf(last, job), ...left]));
   check.mended(`job ${number}: ${RULE}`);
+}
+
+/** Per group, what names its last block; the hit itself where the trace says nothing. */
+function tailsOf(job: LoadAction, groups: number): number[] {
+  const told = new Map(job.tail_key_boundaries);
+  return Array.from({ length: groups }, (_, group) => told.get(group) ?? job.token_len);
 }
 
 /** Blocks of which a key was never asked for: what vLLM forgets. Rule 14 in its own words, apart from our code. */

@@ -23,6 +23,7 @@ interface SaveAction {
   readonly req_id: string;
   readonly store_job_id: number;
   readonly token_len_chunk: number;
+  readonly prefill_end_tokens?: number | null;
   readonly token_ids_start: number;
   readonly token_ids: readonly number[] | null;
   readonly boundary_puts: readonly (readonly [number, number, number])[] | null;
@@ -81,7 +82,7 @@ function save(
   const steps = saveJob({ rules, turns: groups, shardsOfGroup, events }, ledger, {
     ...identity,
     tokens: job.token_len_chunk,
-    promptTokens: null,
+    promptTokens: job.prefill_end_tokens ?? null,
     hashes: request.hashes.length,
     blocks: request.block_ids,
     boundaryPuts: (job.boundary_puts ?? []).map(([group, block, tokens]) => ({
