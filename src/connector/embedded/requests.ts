@@ -84,14 +84,17 @@ export class EmbeddedRequests {
   /** Replaces the row by `blockIds`: all blocks of the request. */
   setRow(slot: number, blockIds: BlockIdsPerGroup): void {
     // A refused call must leave the row as it is.
-    this.#check(blockIds);
+    const added = this.#check(blockIds);
     this.clearRow(slot);
-    this.appendRow(slot, blockIds);
+    this.#append(slot, blockIds, added);
   }
 
   appendRow(slot: number, blockIds: BlockIdsPerGroup): void {
+    this.#append(slot, blockIds, this.#check(blockIds));
+  }
+
+  #append(slot: number, blockIds: BlockIdsPerGroup, added: number): void {
     const { groups } = this.#tables.dimensions;
-    const added = this.#check(blockIds);
     if (added === 0) return;
     const at = this.#tables.request(slot);
     const words = this.#tables.requests;
