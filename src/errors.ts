@@ -60,6 +60,17 @@ export class MooncakeKvError extends Error {
   }
 }
 
+/** Throws a MooncakeKvError given in one line: for checks of many fields in a row. */
+export function fail(
+  code: ErrorCode,
+  field: string,
+  value: unknown,
+  problem: string,
+  remedy: string,
+): never {
+  throw new MooncakeKvError({ code, field, value, problem, remedy });
+}
+
 /** Stops the caller loudly: a state that the design excludes was reached. */
 export function brokenInvariant(what: string, value?: unknown): never {
   throw new MooncakeKvError({

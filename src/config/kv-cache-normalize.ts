@@ -3,8 +3,7 @@
  * plain data that can be sent to worker threads.
  */
 import { GROUPS_MAX } from "../blocks/layout.ts";
-import { MooncakeKvError } from "../errors.ts";
-import type { ErrorCode } from "../errors.ts";
+import { fail } from "../errors.ts";
 import {
   DTYPE_BYTES,
   greatestCommonDivisor,
@@ -231,14 +230,4 @@ function positive(value: unknown, field: string): number {
 
 function oneOf(names: readonly string[]): string {
   return names.length === 1 ? `Use ${names.join("")}.` : `Use one of ${names.join(", ")}.`;
-}
-
-function fail(
-  code: ErrorCode,
-  field: string,
-  value: unknown,
-  problem: string,
-  remedy: string,
-): never {
-  throw new MooncakeKvError({ code, field, value, problem, remedy });
 }

@@ -2,8 +2,7 @@
  * vLLM's `--kv-transfer-config`, taken as it is: the same JSON gives the same connector here. Differences, all of them ours:
  * `kv_load_failure_policy` defaults to recompute (vLLM: fail), and `kv_connector_extra_config` may hold our own keys.
  */
-import { MooncakeKvError } from "../errors.ts";
-import type { ErrorCode } from "../errors.ts";
+import { fail } from "../errors.ts";
 import {
   ENGINE_KINDS,
   ENGINE_KINDS_SUPPORTED,
@@ -209,14 +208,4 @@ function choice<Name extends string>(value: unknown, names: readonly Name[], fie
     code === "MISSING" ? "is not given" : "is not known",
     `Use one of ${names.join(", ")}.`,
   );
-}
-
-function fail(
-  code: ErrorCode,
-  field: string,
-  value: unknown,
-  problem: string,
-  remedy: string,
-): never {
-  throw new MooncakeKvError({ code, field, value, problem, remedy });
 }
