@@ -73,7 +73,7 @@ export class RingTraceWriter implements TraceWriter {
   #head: number;
   #lost: number;
 
-  /** `nowMicroseconds` counts from the origin that all rings of the process share (clock.ts). */
+  /** `nowMicroseconds` counts from the origin that all rings of the runtime share (hosts/thread-trace.ts). */
   constructor(ring: SharedArrayBuffer, epoch: number, nowMicroseconds: () => number) {
     this.#words = new Int32Array(ring);
     this.#mask = (this.#words.length - HEADER_WORDS) / TRACE_RECORD_WORDS - 1;

@@ -6,10 +6,10 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { describe, expect, it } from "vitest";
+import { loadNative } from "../../src/native/load.ts";
 import { TRACE_EVENTS } from "../../src/trace/events.ts";
 import { createTraceRing, RingTraceWriter, TraceRingReader } from "../../src/trace/ring.ts";
 import type { TraceRecord } from "../../src/trace/ring.ts";
-import { traceClock, traceOriginNanoseconds } from "../../src/trace/clock.ts";
 import { workerEntry } from "../../src/worker-entry.ts";
 
 function drained(reader: TraceRingReader): TraceRecord[] {
@@ -105,11 +105,14 @@ describe("trace ring", () => {
   it("hands over whole records in order from another thread, and accounts for every one", async () => {
     const ring = createTraceRing(64);
     const total = 300_000;
-    const origin = traceOriginNanoseconds();
+    const { monotonicNanoseconds } = loadNative();
+    const origin = monotonicNanoseconds();
     const worker = new Worker(
       `const { workerData, parentPort } = require("node:worker_threads");
-       Promise.all([import(workerData.ringUrl), import(workerData.clockUrl)]).then(([{ RingTraceWriter }, { traceClock }]) => {
-         const writer = new RingTraceWriter(workerData.ring, 5, traceClock(workerData.origin));
+       Promise.all([import(workerData.ringUrl), import(workerData.nativeUrl)]).then(([{ RingTraceWriter }, { loadNative }]) => {
+         const { monotonicNanoseconds } = loadNative();
+         const now = () => (monotonicNanoseconds() - workerData.origin) / 1000;
+         const writer = new RingTraceWriter(workerData.ring, 5, now);
          for (let index = 0; index < workerData.total; index++)
            writer.record("putDone", index, index ^ 0x55555555, index * 3 | 0, ~index);
          parentPort.postMessage("done");
@@ -121,7 +124,7 @@ describe("trace ring", () => {
           total,
           origin,
           ringUrl: workerEntry("trace/ring.js").href,
-          clockUrl: workerEntry("trace/clock.js").href,
+          nativeUrl: workerEntry("native/load.js").href,
         },
       },
     );
@@ -129,7 +132,7 @@ describe("trace ring", () => {
     const exited = once(worker, "exit");
     worker.once("message", () => (over = true));
     const reader = new TraceRingReader(ring);
-    const now = traceClock(origin);
+    const now = (): number => (monotonicNanoseconds() - origin) / 1000;
     let taken = 0;
     let last = -1;
     let wrong = 0;
@@ -157,7 +160,7 @@ describe("trace ring", () => {
     expect(wrong).toBe(0);
     expect(taken).toBeGreaterThanOrEqual(64);
     expect(taken + reader.lost()).toBe(total);
-    // Both threads measure from the same origin; 1 ms covers what the two reads of an offset lie apart.
+    // Both threads measure from the same origin, by the clock of the addon.
     expect(lastTime).toBeLessThan(now() + 1000);
   });
 });
