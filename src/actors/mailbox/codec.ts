@@ -2,7 +2,6 @@ import type { Message, MessageKind, MessageOf } from "../messages.ts";
 
 /** Words of a message record: word 0 is the kind, the rest the fields in the order below; the last word is the sequence. */
 export const RECORD_WORDS = 16;
-export const FIELDS_MAX = RECORD_WORDS - 2;
 
 type Fields<Kind extends MessageKind> = readonly Exclude<keyof MessageOf<Kind>, "kind">[];
 

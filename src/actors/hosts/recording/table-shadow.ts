@@ -13,7 +13,6 @@ export const TABLE_NAMES = [
   "logprobs",
 ] as const satisfies readonly Exclude<keyof TableBuffers, "dimensions">[];
 
-export const TABLE_REQUESTS = 0;
 export const TABLE_HASHES = 4;
 
 const PIECE_BYTES = 4096;
