@@ -42,6 +42,8 @@ class AddonHashing {
       tokensPerRequestMax: PROMPT_TOKENS,
       tokensMax: PROMPT_TOKENS,
       hashBlockSize: blockSize,
+      hashLookaheadTokens: 0,
+      extraEncoding: HASH_ALGORITHMS[algorithm].encoding,
       blockSize,
       groups: 1,
       blockCount: 2,

@@ -41,6 +41,8 @@ export function measureBatches(native: NativeBinding, report: Report): void {
     tokensPerRequestMax: KEYS * BLOCK_SIZE,
     tokensMax: KEYS * BLOCK_SIZE,
     hashBlockSize: BLOCK_SIZE,
+    hashLookaheadTokens: 0,
+    extraEncoding: "pickle",
     blockSize: BLOCK_SIZE,
     groups: 1,
     blockCount: KEYS + 1,

@@ -1,5 +1,6 @@
 import { HASH_STRIDE_WORDS, REQUEST_HASH_PAGE } from "../../src/blocks/layout.ts";
 import type { Tables } from "../../src/blocks/tables.ts";
+import { DEFAULT_HASH_ALGORITHM } from "../../src/config/kv-cache-config.ts";
 import { hashBlocks } from "../../src/keys/block-hash.ts";
 import { noneHash } from "../../src/keys/none-hash.ts";
 import type { NativeBinding } from "../../src/native/binding.ts";
@@ -23,13 +24,15 @@ export function measureHashing(native: NativeBinding, report: Report): void {
     tokensPerRequestMax: PROMPT_TOKENS,
     tokensMax: PROMPT_TOKENS,
     hashBlockSize: BLOCK_SIZE,
+    hashLookaheadTokens: 0,
+    extraEncoding: "pickle",
     blockSize: BLOCK_SIZE,
     groups: 1,
     blockCount: 2,
     stepSequencesMax: 0,
   });
   const { tables, slots, context } = shared;
-  const parent = noneHash(null);
+  const parent = noneHash(null, DEFAULT_HASH_ALGORITHM);
   const addon: number[] = [];
   const twin: number[] = [];
   for (let round = 0; round < WARM_UP_ROUNDS + ROUNDS; round++) {
@@ -39,7 +42,7 @@ export function measureHashing(native: NativeBinding, report: Report): void {
     const start = native.monotonicNanoseconds();
     hashPrompt(tables, added.slot, context.hashBlocks);
     const between = native.monotonicNanoseconds();
-    const digests = hashBlocks({ tokens, blockSize: BLOCK_SIZE }, parent);
+    const digests = hashBlocks({ tokens, blockSize: BLOCK_SIZE }, parent, DEFAULT_HASH_ALGORITHM);
     const end = native.monotonicNanoseconds();
     checkEqual(tables, added.slot, digests);
     slots.release(added.slot);

@@ -34,6 +34,8 @@ export function measureHooks(native: NativeBinding, report: Report): void {
     tokensPerRequestMax: 2 * PROMPT_TOKENS,
     tokensMax: IN_FLIGHT_TOGETHER * (PROMPT_TOKENS + 2 * BLOCK_SIZE),
     hashBlockSize: BLOCK_SIZE,
+    hashLookaheadTokens: 0,
+    extraEncoding: "pickle",
     blockSize: BLOCK_SIZE,
     groups: 1,
     blockCount: 1025,

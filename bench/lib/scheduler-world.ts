@@ -16,6 +16,7 @@ import { REQUEST_LOOKUP_WORD } from "../../src/blocks/layout.ts";
 import { RequestSlots } from "../../src/blocks/request-slots.ts";
 import { createTableBuffers, Tables, type TableDimensions } from "../../src/blocks/tables.ts";
 import type { ConnectorSettings } from "../../src/connector/settings.ts";
+import { DEFAULT_HASH_ALGORITHM } from "../../src/config/kv-cache-config.ts";
 import { noneHash } from "../../src/keys/none-hash.ts";
 import type { NativeBinding } from "../../src/native/binding.ts";
 import type { EngineChannel } from "../../src/store/engine.ts";
@@ -71,9 +72,9 @@ export class BenchTables {
     this.outboxes = new Outboxes(this.mailboxes, wake);
     this.slots = new RequestSlots(tables);
     this.#hasherId = native.hasherRegister({
-      algorithm: "sha256_cbor",
+      algorithm: DEFAULT_HASH_ALGORITHM,
       blockSize: dimensions.hashBlockSize,
-      noneHash: noneHash(null),
+      noneHash: noneHash(null, DEFAULT_HASH_ALGORITHM),
       tokensSharedId: native.sharedRegister(new Uint8Array(buffers.tokenPages)),
       hashesSharedId: native.sharedRegister(new Uint8Array(buffers.hashPages)),
     });

@@ -30,6 +30,8 @@ function openWorld(native: NativeBinding, stepMs: number, steps: number): Schedu
       tokensPerRequestMax,
       tokensMax: RUNNING * tokensPerRequestMax + 2 * PARKED * (PARKED_PROMPT_TOKENS + BLOCK_SIZE),
       hashBlockSize: BLOCK_SIZE,
+      hashLookaheadTokens: 0,
+      extraEncoding: "pickle",
       blockSize: BLOCK_SIZE,
       groups: 1,
       blockCount: 1 + RUNNING * Math.ceil(tokensPerRequestMax / BLOCK_SIZE) + PARKED,

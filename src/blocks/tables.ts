@@ -27,10 +27,11 @@ export interface TableDimensions {
   /** Tokens of all requests in the tables together: prompt plus room for the answer. */
   readonly tokensMax: number;
   readonly hashBlockSize: number;
-  /** Tokens after a hash block that its hash covers too; default 0. */
-  readonly hashLookaheadTokens?: number;
-  /** Of the extra elements in the token arena; default cbor. */
-  readonly extraEncoding?: BlockEncoding;
+  /** Tokens after a hash block that its hash covers too; 0 for none. */
+  readonly hashLookaheadTokens: number;
+  /** Of the extra elements in the token arena: what the hash algorithm reads. */
+  readonly extraEncoding: BlockEncoding;
+  /** Tokens of a chunk: whole blocks in every group. */
   readonly blockSize: number;
   readonly groups: number;
   /** KV blocks of the serving loop. */
@@ -112,7 +113,7 @@ export class Tables {
   /** Hash blocks of a request's first `tokens` tokens. */
   hashableBlocks(tokens: number): number {
     const { hashBlockSize, hashLookaheadTokens } = this.dimensions;
-    return hashableBlocks(tokens, hashBlockSize, hashLookaheadTokens ?? 0);
+    return hashableBlocks(tokens, hashBlockSize, hashLookaheadTokens);
   }
 
   /** Word offset of a request record. */

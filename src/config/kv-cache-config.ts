@@ -24,6 +24,8 @@ export const HASH_ALGORITHMS_SUPPORTED = Object.keys(
 
 /** Order of the dimensions in memory: L layer, B block, H head, N state (token), C content. */
 export type KvLayout = "LBHNC" | "LBNHC" | "LHBNC" | "BLHNC" | "BLNHC";
+/** vLLM's default, so that a pair nobody configured shares its blocks. */
+export const DEFAULT_HASH_ALGORITHM: HashAlgorithmName = "sha256";
 export const KV_LAYOUTS: readonly KvLayout[] = ["LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC"];
 
 /** Bytes of an element. */
@@ -77,6 +79,12 @@ export interface KvCacheConfig {
   readonly blockCount: number;
   /** Any text that differs when the weights do; null: not compared with other members. */
   readonly weightsFingerprint: string | null;
+  /**
+   * Tokens after a hash block that its hash covers too, 0 to 1024. vLLM 0.33 has 0 wherever a KV-transfer configuration is
+   * given, so a pool that is shared with vLLM needs 0. (Without one it is 1 for EAGLE-style drafters with prefix caching, or
+   * num_speculative_tokens for a chain of MTP modules, unless disable_lookahead_block_hashes is set.)
+   */
+  readonly hashLookaheadTokens: number;
 }
 
 /** What a caller gives: ranks, hash block size and algorithm have defaults; a group's block size defaults to the config's. */
@@ -105,7 +113,10 @@ export interface KvCacheConfigInput {
 /** Tokens that one block of the group spans over all decode-context ranks: the unit that has one pool key. */
 export function groupSpanTokens(config: Pick<KvCacheConfig, "dcp">, group: KvCacheGroup): number {
   // A Mamba state is whole on every rank; attention blocks are interleaved over the decode-context ranks.
+  /** vLLM's --prefix-match-unit. Default: the greatest common divisor of the groups' block spans. */
   return group.kind === "mamba" ? group.blockSize : group.blockSize * config.dcp.size;
+  /** Default 0, as in every vLLM with a KV connector. */
+  readonly hashLookaheadTokens?: number;
 }
 
 /** The least number of tokens that is whole blocks in every group: hits and saves are multiples of it. */
@@ -124,6 +135,7 @@ export function localKvHeads(config: Pick<KvCacheConfig, "heads" | "tp">): numbe
 /** Bytes of one block of the group on this rank: keys and values of all its layers, which is also the pool value's size. */
 export function blockBytes(config: KvCacheConfig, groupIndex: number): number {
   const group = config.groups[groupIndex];
+  /** vLLM's --prefix-caching-hash-algo; default sha256, as there. */
   if (group === undefined || group.kind !== "full") {
     throw new MooncakeKvError({
       code: "UNSUPPORTED",

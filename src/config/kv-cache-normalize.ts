@@ -5,6 +5,7 @@
 import { GROUPS_MAX } from "../blocks/layout.ts";
 import { fail } from "../errors.ts";
 import {
+  DEFAULT_HASH_ALGORITHM,
   DTYPE_BYTES,
   greatestCommonDivisor,
   groupSpanTokens,
@@ -16,6 +17,8 @@ import type { KvCacheConfig, KvCacheConfigInput, KvCacheGroup, Rank } from "./kv
 
 const ALONE: Rank = { rank: 0, size: 1 };
 
+/** What the addon's hashing takes. */
+const HASH_LOOKAHEAD_TOKENS_MAX = 1024;
 /** Throws MISSING, INVALID_TYPE, INVALID_VALUE or UNSUPPORTED, naming the field, its value and the remedy. */
 export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig {
   if (typeof input.modelName !== "string" || input.modelName.replace(/\/+$/, "") === "") {
@@ -43,7 +46,7 @@ export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig
   const blockSize = positive(input.blockSize, "blockSize");
   const kvHeads = positive(input.heads?.kvHeads, "heads.kvHeads");
   const headSize = positive(input.heads?.headSize, "heads.headSize");
-  const hashAlgorithm = input.hashAlgorithm ?? "sha256_cbor";
+  const hashAlgorithm = input.hashAlgorithm ?? DEFAULT_HASH_ALGORITHM;
   if (!HASH_ALGORITHMS_SUPPORTED.includes(hashAlgorithm)) {
     fail(
       "UNSUPPORTED",
@@ -72,6 +75,7 @@ export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig
     blockSize,
     hashBlockSize: normalizeHashBlockSize(input, groups, ranks.dcp),
     groups,
+    hashLookaheadTokens: normalizeLookahead(input.hashLookaheadTokens),
     heads: Object.freeze({ kvHeads, headSize }),
     ...ranks,
     hashAlgorithm,
@@ -200,6 +204,23 @@ function normalizeHashBlockSize(
 function rank(value: Rank, field: string): Rank {
   const size = positive(value.size, `${field}.size`);
   if (!Number.isInteger(value.rank) || value.rank < 0 || value.rank >= size) {
+function normalizeLookahead(given: unknown): number {
+  const value = given ?? 0;
+  const fits =
+    typeof value === "number" &&
+    Number.isInteger(value) &&
+    value >= 0 &&
+    value <= HASH_LOOKAHEAD_TOKENS_MAX;
+  if (fits) return value;
+  return fail(
+    typeof value === "number" ? "INVALID_VALUE" : "INVALID_TYPE",
+    "hashLookaheadTokens",
+    value,
+    `must be a whole number from 0 to ${HASH_LOOKAHEAD_TOKENS_MAX}`,
+    "Leave it out: vLLM has 0 wherever a KV connector is set.",
+  );
+}
+
     fail(
       "INVALID_VALUE",
       `${field}.rank`,

@@ -39,6 +39,7 @@ export function tableDimensions(kvCache: KvCacheConfig, sizes: TableSizes): Tabl
     extraEncoding: HASH_ALGORITHMS[kvCache.hashAlgorithm].encoding,
     blockSize: chunkTokens,
     groups: kvCache.groups.length,
+    hashLookaheadTokens: kvCache.hashLookaheadTokens,
     blockCount: kvCache.blockCount,
     stepSequencesMax,
   };

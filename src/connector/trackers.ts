@@ -100,7 +100,7 @@ export class Trackers {
       if (this.#owed[slot] === 0) return 0;
       length = this.#tokenLength[slot]!;
     } else if (running) length = Math.min(length, this.tokens(slot));
-    const whole = length - (length % this.#blockSize);
+    const whole = this.#wholeBlocks(slot, length);
     const saved = running ? this.#savedTokens[slot]! : 0;
     return whole >= saved + this.#blockSize ? whole : 0;
   }
@@ -116,7 +116,7 @@ export class Trackers {
   saved(slot: number, tokens: number): void {
     this.#savedTokens[slot] = tokens;
     this.#resumeTokens[slot] = tokens;
-    this.#owed[slot] = 0;
+    this.#owed[slot] = tokens + this.#blockSize <= this.#tokenLength[slot]! ? 1 : 0;
   }
   postponed(slot: number): void {
     this.#owed[slot] = 1;
@@ -134,7 +134,18 @@ export class Trackers {
 
   #due(slot: number): number {
     if (this.#reuse[slot] === 0) return 0;
-    const whole = this.#tokenLength[slot]! - (this.#tokenLength[slot]! % this.#blockSize);
+    const whole = this.#wholeBlocks(slot, this.#tokenLength[slot]!);
+    if (whole + this.#blockSize <= this.#tokenLength[slot]!) this.#owed[slot] = 1;
     return whole >= this.#savedTokens[slot]! + this.#blockSize ? whole : 0;
+  }
+
+  /** Whole blocks of the first `length` tokens that have a name: with look-ahead hashing the last one waits for more tokens. */
+  #wholeBlocks(slot: number, length: number): number {
+    const { hashBlockSize, hashLookaheadTokens } = this.#tables.dimensions;
+    const named =
+      hashLookaheadTokens === 0
+        ? length
+        : Math.min(length, this.#tables.hashableBlocks(this.tokens(slot)) * hashBlockSize);
+    return named - (named % this.#blockSize);
   }
 }

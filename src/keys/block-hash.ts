@@ -15,7 +15,7 @@ export class BlockHasher {
   readonly algorithm: HashAlgorithm;
   readonly #writer: ValueWriter;
 
-  constructor(name: HashAlgorithmName = "sha256_cbor") {
+  constructor(name: HashAlgorithmName) {
     this.algorithm = hashAlgorithm(name);
     this.#writer = openWriter(this.algorithm.encoding, 4096);
   }
@@ -91,7 +91,7 @@ export class BlockHasher {
 export function hashBlocks(
   request: HashRequest,
   noneHashBytes: Uint8Array,
-  name: HashAlgorithmName = "sha256_cbor",
+  name: HashAlgorithmName,
 ): Uint8Array {
   const hasher = new BlockHasher(name);
   const { digestBytes } = hasher.algorithm;

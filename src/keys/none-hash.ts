@@ -17,7 +17,7 @@ const RANDOM_BYTES = 32;
  */
 export function noneHash(
   seed: string | null,
-  algorithmName: HashAlgorithmName = "sha256_cbor",
+  algorithmName: HashAlgorithmName,
   randomBytes?: (count: number) => Uint8Array,
 ): Uint8Array {
   const algorithm = hashAlgorithm(algorithmName);

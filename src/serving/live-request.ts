@@ -77,7 +77,7 @@ function slotRequestOf(request: FrontEndRequest, dimensions: HashDimensions): Ne
 function extrasOf(request: FrontEndRequest, dimensions: HashDimensions): Int32Array | null {
   if (request.cacheSalt === undefined || request.cacheSalt === "") return null;
   const hashed = { tokens: request.promptTokens, blockSize: dimensions.hashBlockSize };
-  const encoding = dimensions.extraEncoding ?? "cbor";
+  const encoding = dimensions.extraEncoding;
   return encodeExtraWords({ ...hashed, cacheSalt: request.cacheSalt }, 1, encoding);
 }
 

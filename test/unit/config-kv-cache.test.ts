@@ -35,7 +35,8 @@ describe("normalizeKvCacheConfig", () => {
       pcp: alone,
       dcp: alone,
       dp: alone,
-      hashAlgorithm: "sha256_cbor",
+      hashAlgorithm: "sha256",
+      hashLookaheadTokens: 0,
       weightsFingerprint: null,
     });
     expect(

@@ -31,7 +31,8 @@ describe("tableDimensions", () => {
     expect(dimensionsOf({})).toEqual({
       ...SIZES,
       hashBlockSize: 16,
-      extraEncoding: "cbor",
+      hashLookaheadTokens: 0,
+      extraEncoding: "pickle",
       blockSize: 16,
       groups: 1,
       blockCount: 64,

@@ -40,6 +40,8 @@ class House {
       tokensPerRequestMax: 256,
       tokensMax: 256 * SLOTS,
       hashBlockSize: BLOCK,
+      hashLookaheadTokens: 0,
+      extraEncoding: "pickle",
       blockSize: BLOCK,
       groups: 1,
       blockCount: 64,

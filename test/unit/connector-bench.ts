@@ -53,6 +53,8 @@ const DIMENSIONS: TableDimensions = {
   tokensPerRequestMax: 4096,
   tokensMax: 8 * 4096,
   hashBlockSize: 16,
+  hashLookaheadTokens: 0,
+  extraEncoding: "pickle",
   blockSize: 16,
   groups: 1,
   blockCount: 512,

@@ -52,6 +52,8 @@ class Loop {
         tokensPerRequestMax: 1_024,
         tokensMax: 8_192,
         hashBlockSize: 16,
+        hashLookaheadTokens: 0,
+        extraEncoding: "pickle",
         blockSize: 16,
         groups,
         blockCount: 128,

@@ -29,6 +29,8 @@ function create(requestSlots = 2, tokensMax = 8_000): { tables: Tables; slots: R
       tokensPerRequestMax: 4_000,
       tokensMax,
       hashBlockSize: 16,
+      hashLookaheadTokens: 0,
+      extraEncoding: "pickle",
       blockSize: 16,
       groups: 1,
       blockCount: 16,

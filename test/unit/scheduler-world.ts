@@ -68,6 +68,8 @@ export class World {
       tokensPerRequestMax: 256,
       tokensMax: 16 * 256,
       hashBlockSize: BLOCK,
+      hashLookaheadTokens: 0,
+      extraEncoding: "pickle",
       blockSize: BLOCK,
       groups: 1,
       blockCount: 65,

@@ -61,6 +61,8 @@ export class World {
         tokensPerRequestMax,
         tokensMax: requestSlots * tokensPerRequestMax,
         hashBlockSize: 16,
+        hashLookaheadTokens: 0,
+        extraEncoding: "pickle",
         blockSize: 16,
         groups: 1,
         blockCount: 64,

@@ -67,6 +67,8 @@ export class ActorWorld {
       tokensPerRequestMax: 4096,
       tokensMax: 16_384,
       hashBlockSize: 4,
+      hashLookaheadTokens: 0,
+      extraEncoding: "pickle",
       blockSize: 4,
       groups: 1,
       blockCount: 256,

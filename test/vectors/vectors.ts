@@ -107,6 +107,7 @@ export function topologyOf(config: VectorConfig, rank: VectorRank): KvCacheConfi
 }
 
 /** vLLM's: one group hashes whole blocks, several the greatest common divisor of their blocks. */
+    hashLookaheadTokens: 0,
 function defaultHashBlockSize(config: Pick<KvCacheConfig, "dcp" | "groups">): number {
   if (config.groups.length === 1) return schedulerBlockSize(config);
   return config.groups.reduce(

@@ -70,7 +70,7 @@ export class RuntimeResources {
     const hasherId = native.hasherRegister({
       algorithm: options.kvCache.hashAlgorithm,
       blockSize: dimensions.hashBlockSize,
-      lookaheadTokens: dimensions.hashLookaheadTokens ?? 0,
+      lookaheadTokens: dimensions.hashLookaheadTokens,
       noneHash: noneHash(options.hashSeed, options.kvCache.hashAlgorithm, options.randomBytes),
       tokensSharedId: this.#share(tables.tokenPages),
       hashesSharedId,

@@ -78,13 +78,13 @@ export class SchedulerFace {
           {
             tokens,
             blockSize,
-            lookaheadTokens: hashLookaheadTokens ?? 0,
+            lookaheadTokens: hashLookaheadTokens,
             cacheSalt,
             lora,
             multiModal,
           },
           Math.floor(tokensMax / blockSize),
-          extraEncoding ?? "cbor",
+          extraEncoding,
         );
     const flags = options.noReuse === true ? REQUEST_FLAG_NO_REUSE : 0;
     const added = this.#slots.addRequest({ tokens, tokensMax, extras, flags });

@@ -6,9 +6,11 @@ import {
   laneOf,
   modelTruth,
 } from "../../../src/actors/hosts/simulated/model-truth.ts";
+import { HASH_ALGORITHMS } from "../../../src/config/kv-cache-config.ts";
 import { encodeExtra } from "../../../src/keys/block-extra.ts";
 import { BlockHasher } from "../../../src/keys/block-hash.ts";
 import { noneHash } from "../../../src/keys/none-hash.ts";
+import { HASH_SEED } from "./simulated-hashing.ts";
 import type { PlannedRequest, RunPlan } from "./workload.ts";
 
 /** Key prefix under which a rank puts a group's blocks. */
@@ -33,28 +35,32 @@ function addRequest(
   values: Map<string, Uint8Array>,
   done: Set<string>,
 ): void {
-  const { blockSize, hashBlockSize, shape } = plan;
+  const { blockSize, hashBlockSize, hashLookaheadTokens: lookahead, shape } = plan;
+  const { digestBytes, encoding } = HASH_ALGORITHMS[plan.hashAlgorithm];
   const { prompt, maxTokens, cacheSalt } = request;
   const tokens = [...prompt, ...modelTruth(prompt, maxTokens, shape)];
-  const hasher = new BlockHasher("sha256_cbor");
+  const hasher = new BlockHasher(plan.hashAlgorithm);
   const extras = { tokens, blockSize: hashBlockSize, cacheSalt };
-  let parent: Uint8Array = noneHash(null, "sha256_cbor");
+  let parent: Uint8Array = noneHash(HASH_SEED, plan.hashAlgorithm);
   let kv = HASH_START;
   let prefix = cacheSalt ?? "";
-  for (let chunk = 0; (chunk + 1) * blockSize <= tokens.length; chunk++) {
+  for (let chunk = 0; (chunk + 1) * blockSize + lookahead <= tokens.length; chunk++) {
     const from = chunk * blockSize;
     const block = tokens.slice(from, from + blockSize);
     for (let at = from; at < from + blockSize; at += hashBlockSize) {
-      const digest = new Uint8Array(32);
-      const extra = encodeExtra(at / hashBlockSize, extras, "cbor");
-      hasher.hashBlock(parent, tokens, at, at + hashBlockSize, extra, digest, 0);
+      const digest = new Uint8Array(digestBytes);
+      const extra = encodeExtra(at / hashBlockSize, extras, encoding);
+      hasher.hashBlock(parent, tokens, at, at + hashBlockSize, extra, digest, 0, lookahead);
       parent = digest;
     }
+    // Equal blocks with other tokens behind them have other names.
+    const behind = tokens.slice(from + blockSize, from + blockSize + lookahead);
     prefix += `/${block.join(",")}`;
     const before = kv;
     for (const token of block) kv = feedToken(kv, token, shape);
-    if (done.has(prefix)) continue;
-    done.add(prefix);
+    const named = `${prefix}>${behind.join(",")}`;
+    if (done.has(named)) continue;
+    done.add(named);
     const name = Buffer.from(parent).toString("hex");
     for (let rank = 0; rank < shape.ranks; rank++)
       for (let group = 0; group < shape.groups; group++)

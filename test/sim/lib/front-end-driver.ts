@@ -18,6 +18,7 @@ import {
 } from "../../../src/blocks/layout.ts";
 import type { RequestSlots } from "../../../src/blocks/request-slots.ts";
 import type { Tables } from "../../../src/blocks/tables.ts";
+import { HASH_ALGORITHMS } from "../../../src/config/kv-cache-config.ts";
 import { encodeExtraWords } from "../../../src/keys/block-extra.ts";
 import type { PlannedRequest, RunPlan } from "./workload.ts";
 
@@ -105,7 +106,7 @@ export class FrontEndDriver implements Actor {
             cacheSalt: request.cacheSalt,
           },
           1,
-          "cbor",
+          HASH_ALGORITHMS[this.#plan.hashAlgorithm].encoding,
         ),
         flags: REQUEST_FLAG_IGNORE_END_TOKENS | (request.noReuse ? REQUEST_FLAG_NO_REUSE : 0),
       });

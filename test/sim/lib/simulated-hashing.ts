@@ -3,26 +3,32 @@ import { HASH_STRIDE_WORDS, NONE } from "../../../src/blocks/layout.ts";
 import type { Tables } from "../../../src/blocks/tables.ts";
 import { BlockHasher } from "../../../src/keys/block-hash.ts";
 import { noneHash } from "../../../src/keys/none-hash.ts";
+import type { RunPlan } from "./workload.ts";
+
+/** PYTHONHASHSEED of all members: the xxhash variants have no fixed one. */
+export const HASH_SEED = "7";
 
 /** The addon's block hashing, by its TypeScript twin, over the same page chains. */
 export function simulatedHashing(
   tables: Tables,
-  hashBlockSize: number,
+  plan: Pick<RunPlan, "hashAlgorithm" | "hashBlockSize" | "hashLookaheadTokens">,
 ): ActorContext["hashBlocks"] {
-  const hasher = new BlockHasher("sha256_cbor");
-  const none = noneHash(null, "sha256_cbor");
-  const digest = new Uint8Array(HASH_STRIDE_WORDS * 4);
-  const tokens = new Int32Array(hashBlockSize);
+  const { hashAlgorithm, hashBlockSize, hashLookaheadTokens } = plan;
+  const hasher = new BlockHasher(hashAlgorithm);
+  const none = noneHash(HASH_SEED, hashAlgorithm);
+  const digest = new Uint8Array(hasher.algorithm.digestBytes);
+  const tokens = new Int32Array(hashBlockSize + hashLookaheadTokens);
   const digestAt = (offset: number): Uint8Array =>
-    new Uint8Array(tables.hashes.words.buffer, offset * 4, HASH_STRIDE_WORDS * 4);
+    new Uint8Array(tables.hashes.words.buffer, offset * 4, digest.length);
   return (tokenPage, hashPage, extrasPage, fromBlock, toBlock) => {
     const extras = extraElements(tables, extrasPage, toBlock);
     for (let block = fromBlock; block < toBlock; block++) {
-      for (let index = 0; index < hashBlockSize; index++)
+      for (let index = 0; index < tokens.length; index++)
         tokens[index] = tables.tokens.get(tokenPage, block * hashBlockSize + index);
       const parent =
         block === 0 ? none : digestAt(tables.hashes.offset(hashPage, block - 1)).slice();
-      hasher.hashBlock(parent, tokens, 0, hashBlockSize, extras[block] ?? null, digest, 0);
+      const extra = extras[block] ?? null;
+      hasher.hashBlock(parent, tokens, 0, hashBlockSize, extra, digest, 0, hashLookaheadTokens);
       digestAt(tables.hashes.offset(hashPage, block)).set(digest);
     }
     return toBlock - fromBlock;

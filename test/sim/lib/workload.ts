@@ -1,5 +1,7 @@
 import type { SeededRandom } from "../../../src/actors/hosts/simulated/random.ts";
 import type { SimulatedModelShape } from "../../../src/actors/hosts/simulated/model-truth.ts";
+import { HASH_ALGORITHMS_SUPPORTED } from "../../../src/config/kv-cache-config.ts";
+import type { HashAlgorithmName } from "../../../src/config/kv-cache-config.ts";
 import type { ConnectorSettings } from "../../../src/connector/settings.ts";
 import { NO_FAULTS, planFaults, type FaultPlan } from "./fault-plan.ts";
 
@@ -20,6 +22,8 @@ export interface RunPlan {
   readonly shape: SimulatedModelShape;
   readonly blockSize: number;
   readonly hashBlockSize: number;
+  readonly hashAlgorithm: HashAlgorithmName;
+  readonly hashLookaheadTokens: number;
   readonly blockCount: number;
   readonly requestSlots: number;
   readonly jobSlots: number;
@@ -56,6 +60,8 @@ export function planRun(seed: number, random: SeededRandom): RunPlan {
     shape: { ranks, groups, ranksAreEqual: random.chance(0.3), vocabulary: 97 },
     blockSize,
     hashBlockSize: random.chance(0.25) ? blockSize / 2 : blockSize,
+    hashAlgorithm: HASH_ALGORITHMS_SUPPORTED[seed % HASH_ALGORITHMS_SUPPORTED.length] ?? "sha256",
+    hashLookaheadTokens: seed % 5 === 0 ? 1 + (seed % 2) : 0,
     // From hardly enough for one request to plenty: preemption and eviction come by themselves.
     blockCount: needed + 1 + random.below(random.chance(0.5) ? needed : 6 * needed),
     requestSlots: 4 + random.below(12),

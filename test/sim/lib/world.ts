@@ -13,6 +13,7 @@ import type { Log } from "../../../src/actors/step.ts";
 import type { ChannelShape } from "../../../src/blocks/layout.ts";
 import { RequestSlots } from "../../../src/blocks/request-slots.ts";
 import { createTableBuffers, Tables } from "../../../src/blocks/tables.ts";
+import { HASH_ALGORITHMS } from "../../../src/config/kv-cache-config.ts";
 import { BlockMemory } from "../../../src/store/block-memory.ts";
 import { createFaults } from "../../../src/store/fault-engine.ts";
 import { planKeySpace, type WorkerKeySpace } from "../../../src/store/key-spaces.ts";
@@ -133,6 +134,8 @@ function createTables(plan: RunPlan): Tables {
       tokensPerRequestMax: longest,
       tokensMax: Math.max(longest, requestSlots * 40),
       hashBlockSize,
+      hashLookaheadTokens: plan.hashLookaheadTokens,
+      extraEncoding: HASH_ALGORITHMS[plan.hashAlgorithm].encoding,
       blockSize,
       groups: plan.shape.groups,
       blockCount,
@@ -167,7 +170,7 @@ function createHost(
     tables,
     random,
     log: SILENT,
-    hashBlocks: simulatedHashing(tables, plan.hashBlockSize),
+    hashBlocks: simulatedHashing(tables, plan),
     mailboxCapacities: capacities,
     wakeDelayMsMax: 1,
     restartDelayMsMax: 20,
@@ -218,7 +221,7 @@ function createKeySpaces(
     const region = new Uint8Array(memory.buffer);
     keySpaces.push({
       prefixes: keyPlan.prefixes,
-      hashBytes: 32,
+      hashBytes: HASH_ALGORITHMS[plan.hashAlgorithm].digestBytes,
       hashes: tables.hashes,
       groups: Array.from(
         { length: groups },
