@@ -56,6 +56,8 @@ export function measureBatches(native: NativeBinding, report: Report): void {
     keySpaceId: 0,
     tensorParallelRank: 0,
     ownPrefixOfGroup: [0],
+    ownPrefixesOfGroup: [[0]],
+    firstValueOfGroup: [0],
     lookupPrefixesOfGroup: [[0]],
     putStepOfGroup: [1],
     putPhaseOfGroup: [0],

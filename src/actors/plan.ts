@@ -3,6 +3,7 @@ import type { ChannelShape } from "../blocks/layout.ts";
 import type { TableBuffers } from "../blocks/tables.ts";
 import type { ConnectorConfig } from "../config/connector-config.ts";
 import type { KvCacheConfig } from "../config/kv-cache-config.ts";
+import type { HitRules } from "../keys/coordinator/hit-rules.ts";
 import type { WorkerKeySpace } from "../store/key-spaces.ts";
 import {
   ACTOR_COUNT,
@@ -34,6 +35,8 @@ export interface RuntimePlan {
   readonly hasherId: number;
   /** One worker side (rank) each: how its keys and addresses are formed. */
   readonly workers: readonly WorkerKeySpace[];
+  /** What a hit needs; tells whether lookups, loads and saves are planned (`uniform` false). */
+  readonly rules: HitRules;
   /** Monotonic nanoseconds that count as time 0 of this runtime in all threads. */
   readonly originNanoseconds: number;
   /** Trace rings by ACTOR_ number, or null when tracing is off. */

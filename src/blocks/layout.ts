@@ -14,8 +14,10 @@
  * Native code mirrors the channel, page and hash constants in native/core/layout.h; a test compares both through the addon.
  */
 
-/** Words in a cache line. Counters of different writers lie at least this far apart. */
-export const LINE_WORDS = 16;
+import { LINE_WORDS } from "./line.ts";
+
+export * from "./channel-layout.ts";
+export * from "./line.ts";
 
 /** Most KV-cache groups of a model. */
 export const GROUPS_MAX = 16;
@@ -41,7 +43,7 @@ export const HASH_PAGE_WORDS = 512;
 export const HASHES_PER_PAGE = (HASH_PAGE_WORDS - PAGE_HEADER_WORDS) / HASH_STRIDE_WORDS;
 
 // Request table: one record a slot. (slot, generation) is a request's identity inside; text ids stay at the edge.
-export const REQUEST_WORDS = 6 * LINE_WORDS;
+export const REQUEST_WORDS = 8 * LINE_WORDS;
 
 /** Line 0 — written by the slot's owner (front end or attached thread) before the request is announced by a message. */
 export const REQUEST_GENERATION = 0;
@@ -94,6 +96,15 @@ export const REQUEST_HIT_TOKENS = 49;
 export const REQUEST_LOADS_IN_FLIGHT = 64;
 export const REQUEST_SAVES_IN_FLIGHT = 80;
 
+/** Line 6 — written by the scheduler side: blocks in the row of each group. Block 0 in a row: none there (any more). */
+export const REQUEST_GROUP_BLOCKS = 96;
+
+/**
+ * Line 7 — written by the lookup actor before it publishes REQUEST_LOOKUP_WORD: of each group, the tokens whose hash names the
+ * stored block in which the hit ends (`LookupAnswer.tailTokens`). Only of models whose hits are planned (`HitRules.uniform` false).
+ */
+export const REQUEST_TAIL_TOKENS = 112;
+
 /**
  * A lookup word: attempt (16 bits) | epoch (8 bits) | state (8 bits).
  *
@@ -119,7 +130,7 @@ export function lookupState(word: number): number {
 }
 
 // Job table: a load or a save of one request on one rank. Written by the scheduler side, worked off by loader or saver.
-export const JOB_WORDS = 4 * LINE_WORDS;
+export const JOB_WORDS = 6 * LINE_WORDS;
 
 export const JOB_KIND_LOAD = 1;
 export const JOB_KIND_SAVE = 2;
@@ -154,6 +165,8 @@ export const JOB_ROW_BLOCKS = 12;
 export const JOB_HANDED_OUT = 13;
 /** Counts the uses of the record; messages about a job carry it, so that a late copy never counts for the record's next job. */
 export const JOB_TICKET = 14;
+/** For a save: `SavePlanInput.promptTokens`, or NONE when it is not known. */
+export const JOB_PROMPT_TOKENS = 15;
 
 /** Line 1 — first page of the job's block row of each group. */
 export const JOB_BLOCK_PAGE = 16;
@@ -169,89 +182,22 @@ export const JOB_STATE_DONE = 2;
 /** Bits: one for each rank that loader or saver has reported. A restarted scheduler does not wait for these again. */
 export const JOB_ANSWERED_WORD = 33;
 
+/** Line 3 — written by the scheduler side: blocks in the job's row of each group. */
+export const JOB_GROUP_BLOCKS = 48;
+/** Line 4 — written by the scheduler side, for a load: see REQUEST_TAIL_TOKENS. */
+export const JOB_TAIL_TOKENS = 64;
+/**
+ * Line 5 — written by the scheduler side, for a save: a row of (group, block, tokens), blocks that hold the states at the end of
+ * a prefix of `tokens` tokens (vLLM's boundary puts). First page or NONE, and how many there are.
+ */
+export const JOB_BOUNDARY_PAGE = 80;
+export const JOB_BOUNDARY_PUTS = 81;
+
 export function epochState(epoch: number, state: number): number {
   return ((epoch & 0xffffff) << 8) | state;
 }
 export function stateOf(word: number): number {
   return word & 0xff;
-}
-
-// Engine channel: how one actor hands batches to native I/O threads (or to a simulated engine) and gets them back.
-// Channel = header, completion ring, batch slots. A batch slot belongs to the actor until submit, then to the engine until
-// its completion is in the ring. Mirrored by native/core/layout.h.
-export const CHANNEL_HEADER_WORDS = 2 * LINE_WORDS;
-/** Completions ever pushed. Written by engine threads (under their own mutex), loaded by the actor. */
-export const CHANNEL_TAIL_WORD = 0;
-/** Completions ever taken. Written by the actor. */
-export const CHANNEL_HEAD_WORD = LINE_WORDS;
-
-export const COMPLETION_WORDS = 4;
-export const COMPLETION_SLOT = 0;
-export const COMPLETION_STATUS = 1;
-export const COMPLETION_TAG = 2;
-export const COMPLETION_MICROSECONDS = 3;
-
-export const BATCH_HEADER_WORDS = 16;
-export const BATCH_STATE_WORD = 0;
-export const BATCH_OPERATION = 1;
-export const BATCH_COUNT = 2;
-export const BATCH_TAG = 3;
-export const BATCH_KEY_SPACE = 4;
-export const BATCH_STATUS = 5;
-/** Epoch of the actor that submitted: a successor quarantines what it did not submit itself. */
-export const BATCH_EPOCH = 6;
-/** Microseconds in the engine's queue and in the engine. */
-export const BATCH_QUEUE_MICROSECONDS = 7;
-export const BATCH_ENGINE_MICROSECONDS = 8;
-/** Which job the batch works for, for a successor. */
-export const BATCH_JOB = 9;
-/**
- * Among actors only: 1 once the engine has taken the batch. A successor that finds a submitted batch without it cannot know
- * whether its predecessor died before or after handing it over, and hands it over again (the engine refuses a second time).
- */
-export const ACTOR_BATCH_TAKEN = 10;
-
-export const BATCH_STATE_FREE = 0;
-export const BATCH_STATE_FILLING = 1;
-export const BATCH_STATE_SUBMITTED = 2;
-export const BATCH_STATE_DONE = 3;
-
-/** One key of a batch: (group, prefix index, block id, hash row). `exists` and `remove` do not look at the block id. */
-export const ENTRY_WORDS = 4;
-export const ENTRY_GROUP = 0;
-export const ENTRY_PREFIX = 1;
-export const ENTRY_BLOCK = 2;
-export const ENTRY_HASH_ROW = 3;
-
-export const OPERATION_EXISTS = 1;
-export const OPERATION_PUT = 2;
-export const OPERATION_GET = 3;
-export const OPERATION_REMOVE = 4;
-/** Count 0: everything in the pool. */
-export const OPERATION_REMOVE_ALL = 5;
-
-export const TIER_UNKNOWN = 0;
-export const TIER_MEMORY = 1;
-export const TIER_DISK = 2;
-
-export interface ChannelShape {
-  readonly batchSlots: number;
-  readonly keysPerBatchMax: number;
-}
-/** Completion-ring entries: a power of two that holds every batch slot, so that the ring cannot overflow. */
-export function completionSlots(shape: ChannelShape): number {
-  let slots = 1;
-  while (slots < shape.batchSlots) slots *= 2;
-  return slots;
-}
-/** Words of one batch slot: header, entries, results, tiers; rounded up to whole lines. */
-export function batchWords(shape: ChannelShape): number {
-  const words = BATCH_HEADER_WORDS + shape.keysPerBatchMax * (ENTRY_WORDS + 2);
-  return Math.ceil(words / LINE_WORDS) * LINE_WORDS;
-}
-export function channelWords(shape: ChannelShape): number {
-  const ring = Math.ceil((completionSlots(shape) * COMPLETION_WORDS) / LINE_WORDS) * LINE_WORDS;
-  return CHANNEL_HEADER_WORDS + ring + shape.batchSlots * batchWords(shape);
 }
 
 // Step buffers: what the scheduler asks the model to compute in one scheduling step, and what comes back.

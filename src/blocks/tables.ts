@@ -34,6 +34,8 @@ export interface TableDimensions {
   /** Tokens of a chunk: whole blocks in every group. */
   readonly blockSize: number;
   readonly groups: number;
+  /** Tokens of one block of each group; divides `blockSize`. Default: `blockSize` in every group. */
+  readonly groupSpanTokens?: readonly number[];
   /** KV blocks of the serving loop. */
   readonly blockCount: number;
   /** Sequences in one scheduling step; 0 when the serving loop runs its own model. */

@@ -6,7 +6,13 @@ import { MooncakeKvError } from "../errors.ts";
 
 /** Kinds of vLLM's KV-cache groups. `KV_GROUP_KINDS_SUPPORTED` says which ones `normalizeKvCacheConfig` accepts. */
 export type KvGroupKind = "full" | "mla" | "swa" | "swa_mla" | "mamba";
-export const KV_GROUP_KINDS_SUPPORTED: readonly KvGroupKind[] = ["full"];
+export const KV_GROUP_KINDS_SUPPORTED: readonly KvGroupKind[] = [
+  "full",
+  "mla",
+  "swa",
+  "swa_mla",
+  "mamba",
+];
 
 export type HashAlgorithmName = "sha256" | "sha256_cbor" | "xxhash" | "xxhash_cbor";
 /** What depends on the algorithm beside the digest function: how a block is written before it is hashed, and the digest's size. */
@@ -18,14 +24,14 @@ export const HASH_ALGORITHMS = {
 } as const satisfies {
   readonly [name in HashAlgorithmName]: { encoding: "cbor" | "pickle"; digestBytes: 16 | 32 };
 };
+/** vLLM's default, so that a pair nobody configured shares its blocks. */
+export const DEFAULT_HASH_ALGORITHM: HashAlgorithmName = "sha256";
 export const HASH_ALGORITHMS_SUPPORTED = Object.keys(
   HASH_ALGORITHMS,
 ) as readonly HashAlgorithmName[];
 
 /** Order of the dimensions in memory: L layer, B block, H head, N state (token), C content. */
 export type KvLayout = "LBHNC" | "LBNHC" | "LHBNC" | "BLHNC" | "BLNHC";
-/** vLLM's default, so that a pair nobody configured shares its blocks. */
-export const DEFAULT_HASH_ALGORITHM: HashAlgorithmName = "sha256";
 export const KV_LAYOUTS: readonly KvLayout[] = ["LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC"];
 
 /** Bytes of an element. */
@@ -50,6 +56,12 @@ export interface KvCacheGroup {
   readonly layers: number;
   /** Tokens whose states one block holds on one rank. */
   readonly blockSize: number;
+  /** Tokens that a token of a `swa` or `swa_mla` group attends to, itself included; null for other kinds. */
+  readonly slidingWindow: number | null;
+  /** Tokens below the window that are kept as well (multi-token prediction replays them). */
+  readonly extraRetainedTokens: number;
+  /** The group belongs to a drafter (EAGLE) that needs the last block of a hit computed anew. */
+  readonly eagle: boolean;
 }
 
 export interface KvHeads {
@@ -67,8 +79,22 @@ export interface KvCacheConfig {
   readonly blockSize: number;
   /** Tokens that one block hash covers; every group's span is a multiple of it. */
   readonly hashBlockSize: number;
+  /**
+   * Tokens after a hash block that its hash covers too, 0 to 1024. vLLM 0.33 has 0 wherever a KV-transfer configuration is
+   * given, so a pool that is shared with vLLM needs 0. (Without one it is 1 for EAGLE-style drafters with prefix caching, or
+   * num_speculative_tokens for a chain of MTP modules, unless disable_lookahead_block_hashes is set.)
+   */
+  readonly hashLookaheadTokens: number;
   readonly groups: readonly KvCacheGroup[];
   readonly heads: KvHeads;
+  /** Bytes of one layer's state in a `mamba` group's block; 0 for models without. */
+  readonly stateBytes: number;
+  /** A drafter of the EAGLE kind; with no group flagged, all groups give up their last block. */
+  readonly useEagle: boolean;
+  /** vLLM's retention interval in tokens: null keeps all that a hit can need, 0 only the prompt's own end. */
+  readonly retentionInterval: number | null;
+  /** Below the scheduler's block size: hits end on hash blocks, inside of blocks. null: on whole blocks of every group. */
+  readonly cacheHitAlignmentTokens: number | null;
   readonly tp: Rank;
   readonly pp: Rank;
   readonly pcp: Rank;
@@ -79,12 +105,6 @@ export interface KvCacheConfig {
   readonly blockCount: number;
   /** Any text that differs when the weights do; null: not compared with other members. */
   readonly weightsFingerprint: string | null;
-  /**
-   * Tokens after a hash block that its hash covers too, 0 to 1024. vLLM 0.33 has 0 wherever a KV-transfer configuration is
-   * given, so a pool that is shared with vLLM needs 0. (Without one it is 1 for EAGLE-style drafters with prefix caching, or
-   * num_speculative_tokens for a chain of MTP modules, unless disable_lookahead_block_hashes is set.)
-   */
-  readonly hashLookaheadTokens: number;
 }
 
 /** What a caller gives: ranks, hash block size and algorithm have defaults; a group's block size defaults to the config's. */
@@ -93,18 +113,29 @@ export interface KvCacheConfigInput {
   readonly dtype: KvDtype;
   readonly layout?: KvLayout;
   readonly blockSize: number;
+  /** vLLM's --prefix-match-unit. Default: the greatest common divisor of the groups' block spans. */
   readonly hashBlockSize?: number;
+  /** Default 0, as in every vLLM with a KV connector. */
+  readonly hashLookaheadTokens?: number;
   readonly groups: readonly {
     readonly kind: KvGroupKind;
     readonly layers: number;
     readonly blockSize?: number;
+    readonly slidingWindow?: number | null;
+    readonly extraRetainedTokens?: number;
+    readonly eagle?: boolean;
   }[];
   readonly heads: KvHeads;
+  readonly stateBytes?: number;
+  readonly useEagle?: boolean;
+  readonly retentionInterval?: number | null;
+  readonly cacheHitAlignmentTokens?: number | null;
   readonly tp?: Rank;
   readonly pp?: Rank;
   readonly pcp?: Rank;
   readonly dcp?: Rank;
   readonly dp?: Rank;
+  /** vLLM's --prefix-caching-hash-algo; default sha256, as there. */
   readonly hashAlgorithm?: HashAlgorithmName;
   readonly blockCount: number;
   readonly weightsFingerprint?: string | null;
@@ -113,10 +144,7 @@ export interface KvCacheConfigInput {
 /** Tokens that one block of the group spans over all decode-context ranks: the unit that has one pool key. */
 export function groupSpanTokens(config: Pick<KvCacheConfig, "dcp">, group: KvCacheGroup): number {
   // A Mamba state is whole on every rank; attention blocks are interleaved over the decode-context ranks.
-  /** vLLM's --prefix-match-unit. Default: the greatest common divisor of the groups' block spans. */
   return group.kind === "mamba" ? group.blockSize : group.blockSize * config.dcp.size;
-  /** Default 0, as in every vLLM with a KV connector. */
-  readonly hashLookaheadTokens?: number;
 }
 
 /** The least number of tokens that is whole blocks in every group: hits and saves are multiples of it. */
@@ -135,7 +163,6 @@ export function localKvHeads(config: Pick<KvCacheConfig, "heads" | "tp">): numbe
 /** Bytes of one block of the group on this rank: keys and values of all its layers, which is also the pool value's size. */
 export function blockBytes(config: KvCacheConfig, groupIndex: number): number {
   const group = config.groups[groupIndex];
-  /** vLLM's --prefix-caching-hash-algo; default sha256, as there. */
   if (group === undefined || group.kind !== "full") {
     throw new MooncakeKvError({
       code: "UNSUPPORTED",

@@ -13,12 +13,13 @@ import {
   KV_GROUP_KINDS_SUPPORTED,
   KV_LAYOUTS,
 } from "./kv-cache-config.ts";
+import { normalizeGroupNeeds, normalizeHybrid } from "./kv-group-normalize.ts";
 import type { KvCacheConfig, KvCacheConfigInput, KvCacheGroup, Rank } from "./kv-cache-config.ts";
 
 const ALONE: Rank = { rank: 0, size: 1 };
-
 /** What the addon's hashing takes. */
 const HASH_LOOKAHEAD_TOKENS_MAX = 1024;
+
 /** Throws MISSING, INVALID_TYPE, INVALID_VALUE or UNSUPPORTED, naming the field, its value and the remedy. */
 export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig {
   if (typeof input.modelName !== "string" || input.modelName.replace(/\/+$/, "") === "") {
@@ -74,9 +75,10 @@ export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig
     layout,
     blockSize,
     hashBlockSize: normalizeHashBlockSize(input, groups, ranks.dcp),
-    groups,
     hashLookaheadTokens: normalizeLookahead(input.hashLookaheadTokens),
+    groups,
     heads: Object.freeze({ kvHeads, headSize }),
+    ...normalizeHybrid(input, groups),
     ...ranks,
     hashAlgorithm,
     blockCount,
@@ -125,6 +127,7 @@ function normalizeGroups(input: KvCacheConfigInput, blockSize: number): readonly
         kind: group.kind,
         layers: positive(group.layers, `${field}.layers`),
         blockSize: positive(group.blockSize ?? blockSize, `${field}.blockSize`),
+        ...normalizeGroupNeeds(group, field),
       });
     }),
   );
@@ -201,9 +204,6 @@ function normalizeHashBlockSize(
   return given;
 }
 
-function rank(value: Rank, field: string): Rank {
-  const size = positive(value.size, `${field}.size`);
-  if (!Number.isInteger(value.rank) || value.rank < 0 || value.rank >= size) {
 function normalizeLookahead(given: unknown): number {
   const value = given ?? 0;
   const fits =
@@ -221,6 +221,9 @@ function normalizeLookahead(given: unknown): number {
   );
 }
 
+function rank(value: Rank, field: string): Rank {
+  const size = positive(value.size, `${field}.size`);
+  if (!Number.isInteger(value.rank) || value.rank < 0 || value.rank >= size) {
     fail(
       "INVALID_VALUE",
       `${field}.rank`,

@@ -1,12 +1,11 @@
 /**
- * Goal: the shared tables count in the chunks that pool keys name, whatever the ranks; what they cannot express is refused.
+ * Goal: the shared tables count in the chunks that pool keys name, whatever the ranks, and know each group's blocks.
  * Method: KV caches with decode-context ranks, several groups and finer hash blocks; spans computed by hand.
  */
 import { describe, expect, it } from "vitest";
 import type { KvCacheConfigInput } from "../../src/config/kv-cache-config.ts";
 import { normalizeKvCacheConfig } from "../../src/config/kv-cache-normalize.ts";
 import { tableDimensions } from "../../src/config/table-dimensions.ts";
-import { MooncakeKvError } from "../../src/errors.ts";
 
 const PLAIN: KvCacheConfigInput = {
   modelName: "org/model",
@@ -35,6 +34,7 @@ describe("tableDimensions", () => {
       extraEncoding: "pickle",
       blockSize: 16,
       groups: 1,
+      groupSpanTokens: [16],
       blockCount: 64,
     });
   });
@@ -55,22 +55,29 @@ describe("tableDimensions", () => {
     expect(dimensionsOf({ groups })).toMatchObject({ blockSize: 32, hashBlockSize: 32 });
   });
 
-  it("refuses groups whose blocks span different numbers of tokens", () => {
+  it("takes a chunk that is whole blocks in every group, whatever these span and need", () => {
     const groups = [
-      { kind: "full", layers: 1, blockSize: 32 },
-      { kind: "full", layers: 1, blockSize: 16 },
+      { kind: "full", layers: 1, blockSize: 48 },
+      { kind: "swa", layers: 1, blockSize: 32, slidingWindow: 100 },
+      { kind: "mamba", layers: 1, blockSize: 32 },
     ] as const;
-    let refusal: unknown;
-    try {
-      dimensionsOf({ groups });
-    } catch (error) {
-      refusal = error;
-    }
-    expect(refusal).toBeInstanceOf(MooncakeKvError);
-    expect(refusal).toMatchObject({
-      code: "UNSUPPORTED",
-      field: "groups[1].blockSize",
-      value: 16,
+    expect(dimensionsOf({ groups, stateBytes: 64 })).toMatchObject({
+      blockSize: 96,
+      hashBlockSize: 16,
+      groups: 3,
+      groupSpanTokens: [48, 32, 32],
+    });
+  });
+
+  it("does not spread a recurrent state over decode-context ranks", () => {
+    const groups = [
+      { kind: "full", layers: 1 },
+      { kind: "mamba", layers: 1 },
+    ] as const;
+    const cut = { tp: { rank: 0, size: 2 }, dcp: { rank: 0, size: 2 } };
+    expect(dimensionsOf({ groups, ...cut, stateBytes: 64 })).toMatchObject({
+      blockSize: 32,
+      groupSpanTokens: [32, 16],
     });
   });
 });

@@ -182,14 +182,15 @@ describe("SimulatedChannel", () => {
 });
 
 test("a key space plan lists every prefix once and passes them on", () => {
-  const segments = [[{ regionId: 1, offset: 0, strideBytes: 8, bytes: 8 }]];
+  const segment = [{ regionId: 1, offset: 0, strideBytes: 8, bytes: 8 }];
+  const segments = [segment, segment];
   const plan = planKeySpace({
     tensorParallelRank: 1,
     groups: [
       { putStep: 2, putPhase: 1, own: ["b"], lookup: ["a", "b"] },
       { putStep: 1, putPhase: 0, own: ["d"], lookup: ["c", "d"] },
     ],
-    segments,
+    segments: [[segment], [segment]],
   });
   expect(plan.prefixes).toEqual(["b", "d", "a", "c"]);
   expect(plan.ownPrefixOfGroup).toEqual([0, 1]);

@@ -105,7 +105,7 @@ export class ActorWorld {
           own: [`m@tp_rank:${options.putStep === undefined ? rank : 0}@group:${group}`],
           lookup: Array.from({ length: ranks }, (__, other) => `m@tp_rank:${other}@group:${group}`),
         })),
-        segments,
+        segments: segments.map((rules) => [rules]),
       }),
     );
     this.workers = this.plans.map((plan, keySpaceId) => ({ keySpaceId, ...plan }));

@@ -86,6 +86,9 @@ export function topologyOf(config: VectorConfig, rank: VectorRank): KvCacheConfi
     kind: group.kind,
     layers: group.layers ?? 1,
     blockSize: group.block_size ?? blockSize,
+    slidingWindow: group.kind.startsWith("swa") ? blockSize : null,
+    extraRetainedTokens: 0,
+    eagle: false,
   }));
   return {
     modelName: config.model_name ?? "org/model",
@@ -95,11 +98,16 @@ export function topologyOf(config: VectorConfig, rank: VectorRank): KvCacheConfi
     hashBlockSize: config.hash_block_size ?? defaultHashBlockSize({ dcp, groups }),
     groups,
     heads: { kvHeads: config.num_kv_heads ?? 8, headSize: config.head_size ?? 16 },
+    stateBytes: 0,
+    useEagle: false,
+    retentionInterval: null,
+    cacheHitAlignmentTokens: null,
     tp: { rank: rank.tp, size: config.tp_size ?? 1 },
     pp: { rank: rank.pp, size: config.pp_size ?? 1 },
     pcp: { rank: rank.pcp, size: config.pcp_size ?? 1 },
     dcp,
     dp: { rank: 0, size: 1 },
+    hashLookaheadTokens: 0,
     hashAlgorithm: "sha256_cbor",
     blockCount: config.num_blocks ?? 64,
     weightsFingerprint: null,
@@ -107,7 +115,6 @@ export function topologyOf(config: VectorConfig, rank: VectorRank): KvCacheConfi
 }
 
 /** vLLM's: one group hashes whole blocks, several the greatest common divisor of their blocks. */
-    hashLookaheadTokens: 0,
 function defaultHashBlockSize(config: Pick<KvCacheConfig, "dcp" | "groups">): number {
   if (config.groups.length === 1) return schedulerBlockSize(config);
   return config.groups.reduce(

@@ -76,7 +76,7 @@ class ActorBench {
     const topology = topologyOf(config, rank);
     const { groups } = poolKeyPrefixes(topology, namespaceOf(config));
     this.#segments = blockSegments(topology)[0]?.[0] ?? [];
-    const segments = [this.#segments.map((each) => ({ ...each, regionId: each.storage }))];
+    const segments = [[this.#segments.map((each) => ({ ...each, regionId: each.storage }))]];
     const plan = planKeySpace({ tensorParallelRank: rank.tp, groups, segments });
     this.workers = [{ keySpaceId: 0, ...plan }];
     this.context = this.world.context(1, this.channel);

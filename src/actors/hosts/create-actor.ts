@@ -17,7 +17,7 @@ export interface ActorEnds extends Pick<ThreadEnds, "tables" | "gone"> {
 
 /** What of a thread's data an actor is made of. */
 export interface ActorData extends Pick<ActorThreadData, "actor" | "connector" | "scheduler"> {
-  readonly plan: Pick<ActorThreadData["plan"], "workers">;
+  readonly plan: Pick<ActorThreadData["plan"], "workers" | "rules">;
 }
 
 /** Makes the actor that a thread runs: of the same parts, the same actor, in a replay too. */

@@ -1,6 +1,7 @@
 import { blockBytes, type KvCacheConfig } from "../../config/kv-cache-config.ts";
 import { MooncakeKvError } from "../../errors.ts";
-import type { NativeBinding, SegmentRule } from "../../native/binding.ts";
+import type { ValueSegments } from "../../store/key-spaces.ts";
+import type { NativeBinding } from "../../native/binding.ts";
 
 /** KV memory of the serving loop: ours (blocks outermost, one segment a block), or the user's with its segments per group. */
 export type KvMemory = { readonly kind: "managed" } | UserKvMemory;
@@ -26,7 +27,7 @@ export function openKvMemory(options: {
   readonly kvMemory: KvMemory;
 }): {
   regionId: number;
-  segments: readonly (readonly SegmentRule[])[];
+  segments: ValueSegments;
 } {
   const { native, kvCache, kvMemory } = options;
   if (kvMemory.kind === "user") {
@@ -35,14 +36,14 @@ export function openKvMemory(options: {
     const regionId = native.regionPin(kvMemory.memory);
     return {
       regionId,
-      segments: kvMemory.segments.map((group) => group.map((rule) => ({ regionId, ...rule }))),
+      segments: kvMemory.segments.map((group) => [group.map((rule) => ({ regionId, ...rule }))]),
     };
   }
   const bytes = kvCache.groups.map((_, group) => blockBytes(kvCache, group));
   const regionId = native.regionCreate(Math.max(...bytes) * kvCache.blockCount);
   return {
     regionId,
-    segments: bytes.map((size) => [{ regionId, offset: 0, strideBytes: size, bytes: size }]),
+    segments: bytes.map((size) => [[{ regionId, offset: 0, strideBytes: size, bytes: size }]]),
   };
 }
 

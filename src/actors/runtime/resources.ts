@@ -3,10 +3,12 @@ import { createTableBuffers, type TableDimensions } from "../../blocks/tables.ts
 import type { ConnectorConfig } from "../../config/connector-config.ts";
 import { HASH_ALGORITHMS } from "../../config/kv-cache-config.ts";
 import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
+import { hitRulesOf } from "../../keys/coordinator/rules-of.ts";
 import { noneHash } from "../../keys/none-hash.ts";
 import { poolKeyPrefixes } from "../../keys/pool-keys.ts";
-import type { NativeBinding, SegmentRule } from "../../native/binding.ts";
-import { keySpaceOptions, planKeySpace, type WorkerKeySpace } from "../../store/key-spaces.ts";
+import type { NativeBinding } from "../../native/binding.ts";
+import { keySpaceOptions, planKeySpace, valuesPerBlock } from "../../store/key-spaces.ts";
+import type { ValueSegments, WorkerKeySpace } from "../../store/key-spaces.ts";
 import { openEngine } from "../../store/open-engine.ts";
 import { createCounterBuffer } from "../../trace/counters.ts";
 import { createTraceRing } from "../../trace/ring.ts";
@@ -33,8 +35,8 @@ export interface ResourceOptions {
   readonly hashSeed: string | null;
   /** For NONE_HASH, where the algorithm draws it. */
   readonly randomBytes: (count: number) => Uint8Array;
-  /** Segments of one block, per group (memory that is already a region of the addon). */
-  readonly segments: readonly (readonly SegmentRule[])[];
+  /** Segments of one block, per group and value (memory that is already a region of the addon). */
+  readonly segments: ValueSegments;
   readonly trace: boolean;
   readonly logLevel: string;
 }
@@ -91,6 +93,7 @@ export class RuntimeResources {
       channels: this.#channels(wakeIds),
       hasherId,
       workers: [worker],
+      rules: hitRulesOf(options.kvCache, valuesPerBlock(worker)),
       originNanoseconds: native.monotonicNanoseconds(),
       traceRings: options.trace
         ? Array.from({ length: ACTOR_COUNT }, () => createTraceRing(TRACE_RING_RECORDS))

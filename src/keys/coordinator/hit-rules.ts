@@ -56,6 +56,11 @@ export interface HitRules {
   readonly alignmentTokens: number;
   readonly partialBlocks: boolean;
   readonly retentionInterval: number | null;
+  /**
+   * Every group needs all blocks, they span the same tokens, and each is one value: a hit is the longest prefix of chunks, and
+   * what is asked, loaded and saved follows from chunk numbers alone. Otherwise lookups, loads and saves are planned (lookup-plan, transfer-plan).
+   */
+  readonly uniform: boolean;
 }
 
 /** Throws INVALID_VALUE when a block size is no multiple of the hash block size, MISSING when a window is not stated. */
@@ -77,6 +82,9 @@ export function hitRules(input: HitRulesInput): HitRules {
     alignmentTokens: partialBlocks ? hashBlockSize : blockTokens,
     partialBlocks,
     retentionInterval: input.retentionInterval ?? null,
+    uniform:
+      !partialBlocks &&
+      groups.every((group) => isAll(group) && group.spanTokens === blockTokens && !group.eagle),
   };
 }
 

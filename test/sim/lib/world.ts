@@ -215,7 +215,7 @@ function createKeySpaces(
         own: [poolPrefix(plan, rank, group)],
         lookup: every.map((other) => poolPrefix(plan, other, group)),
       })),
-      segments: Array.from({ length: groups }, () => [{ regionId: rank, ...segment }]),
+      segments: Array.from({ length: groups }, () => [[{ regionId: rank, ...segment }]]),
     });
     workers.push({ ...keyPlan, keySpaceId: rank });
     const region = new Uint8Array(memory.buffer);

@@ -1,5 +1,6 @@
 import type { TableDimensions } from "../../../blocks/tables.ts";
 import type { ConnectorConfig } from "../../../config/connector-config.ts";
+import type { HitRules } from "../../../keys/coordinator/hit-rules.ts";
 import type { WorkerKeySpace } from "../../../store/key-spaces.ts";
 import type { Message } from "../../messages.ts";
 import type { SchedulerLimits } from "../../plan.ts";
@@ -8,7 +9,7 @@ import type { SchedulerLimits } from "../../plan.ts";
  * A recording is a text file with one JSON value a line: a header, then one line a step, then one end line. Step 0 is the
  * making of the actor. Everything that an incarnation got from outside is in it, so that it can be run again.
  */
-export const RECORDING_VERSION = 1;
+export const RECORDING_VERSION = 2;
 
 export interface RecordingHeader {
   readonly recording: typeof RECORDING_VERSION;
@@ -19,6 +20,7 @@ export interface RecordingHeader {
   readonly connector: ConnectorConfig;
   readonly scheduler: SchedulerLimits | null;
   readonly workers: readonly WorkerKeySpace[];
+  readonly rules: HitRules;
   /** Actors that had been given up when this one was made. */
   readonly gone: readonly number[];
   /** Of the engine channel; null for an actor without one. */

@@ -38,6 +38,7 @@ export function startRecording(
     connector,
     scheduler,
     workers: plan.workers,
+    rules: plan.rules,
     gone: Array.from({ length: ACTOR_COUNT }, (_, other) => other).filter(ends.gone),
     channel:
       engine === null

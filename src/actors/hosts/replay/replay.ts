@@ -147,9 +147,9 @@ class Replay {
   }
 
   #create(): Actor {
-    const { actor, connector, scheduler, workers, gone } = this.#header;
+    const { actor, connector, scheduler, workers, rules, gone } = this.#header;
     return createActor({
-      data: { actor, connector, scheduler, plan: { workers } },
+      data: { actor, connector, scheduler, plan: { workers, rules } },
       ends: {
         tables: this.#tables,
         gone: (other) => gone.includes(other),

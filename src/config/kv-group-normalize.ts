@@ -1,0 +1,56 @@
+/** The fields of a KV-cache description that only hybrid models and drafters need: windows, states, drafters' groups. */
+import { fail } from "../errors.ts";
+import type { KvCacheConfig, KvCacheConfigInput, KvCacheGroup } from "./kv-cache-config.ts";
+
+type GroupInput = KvCacheConfigInput["groups"][number];
+type GroupNeeds = Pick<KvCacheGroup, "slidingWindow" | "extraRetainedTokens" | "eagle">;
+
+/** Throws MISSING or INVALID_VALUE for a window that is absent where it is needed, or given where it means nothing. */
+export function normalizeGroupNeeds(group: GroupInput, field: string): GroupNeeds {
+  const window = group.slidingWindow ?? null;
+  const windowed = group.kind === "swa" || group.kind === "swa_mla";
+  if (windowed && window === null) {
+    const problem = "a sliding-window group must state its window";
+    fail("MISSING", `${field}.slidingWindow`, window, problem, "Give the window in tokens.");
+  }
+  if (!windowed && window !== null) {
+    const problem = `a group of kind "${group.kind}" has no window`;
+    fail("INVALID_VALUE", `${field}.slidingWindow`, window, problem, "Remove it.");
+  }
+  return {
+    slidingWindow: window === null ? null : whole(window, 1, `${field}.slidingWindow`),
+    extraRetainedTokens: whole(group.extraRetainedTokens ?? 0, 0, `${field}.extraRetainedTokens`),
+    eagle: group.eagle === true,
+  };
+}
+
+type Hybrid = Pick<
+  KvCacheConfig,
+  "stateBytes" | "useEagle" | "retentionInterval" | "cacheHitAlignmentTokens"
+>;
+
+export function normalizeHybrid(
+  input: KvCacheConfigInput,
+  groups: readonly KvCacheGroup[],
+): Hybrid {
+  const { retentionInterval: interval = null, cacheHitAlignmentTokens: alignment = null } = input;
+  const stateBytes = whole(input.stateBytes ?? 0, 0, "stateBytes");
+  if (stateBytes === 0 && groups.some(({ kind }) => kind === "mamba")) {
+    const problem = "a model with Mamba groups must state the bytes of a layer's state";
+    fail("MISSING", "stateBytes", input.stateBytes, problem, "Give the page size of its layers.");
+  }
+  return {
+    stateBytes,
+    useEagle: input.useEagle === true,
+    retentionInterval: interval === null ? null : whole(interval, 0, "retentionInterval"),
+    cacheHitAlignmentTokens:
+      alignment === null ? null : whole(alignment, 1, "cacheHitAlignmentTokens"),
+  };
+}
+
+function whole(value: unknown, least: number, field: string): number {
+  if (typeof value === "number" && Number.isInteger(value) && value >= least && value <= 0x7fffffff)
+    return value;
+  const problem = `must be a whole number from ${least} to 2^31 - 1`;
+  return fail("INVALID_VALUE", field, value, problem, "Correct the number.");
+}
