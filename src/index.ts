@@ -22,6 +22,7 @@ export type {
   ConnectorGauges,
   FailedLoad,
   FinishedTransfers,
+  PromptEmbeddings,
   ScheduledRequest,
   SchedulerStep,
 } from "./connector/connector.ts";

@@ -6,11 +6,8 @@ import { WorkerFace } from "./embedded/worker-face.ts";
 
 export type { ConnectorEnds } from "./embedded/attached.ts";
 export type { BlockIdsPerGroup } from "./embedded/requests.ts";
-export type {
-  AddRequestOptions,
-  ScheduledRequest,
-  SchedulerStep,
-} from "./embedded/scheduler-face.ts";
+export type { AddRequestOptions, PromptEmbeddings } from "./embedded/request-options.ts";
+export type { ScheduledRequest, SchedulerStep } from "./embedded/scheduler-face.ts";
 export type { FailedLoad, FinishedTransfers } from "./embedded/worker-face.ts";
 
 export interface ConnectorGauges {

@@ -5,7 +5,7 @@
  * which the golden vectors hold to vLLM.
  */
 import { afterEach, expect, test } from "vitest";
-import type { AddRequestOptions } from "../../src/connector/embedded/scheduler-face.ts";
+import type { AddRequestOptions } from "../../src/connector/connector.ts";
 import { hashBlocks, hashHex } from "../../src/keys/block-hash.ts";
 import { hashAlgorithm } from "../../src/keys/hash-algorithm.ts";
 import { noneHash } from "../../src/keys/none-hash.ts";

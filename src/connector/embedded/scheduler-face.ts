@@ -2,27 +2,13 @@ import { OUTCOME_NAMES } from "../../actors/messages.ts";
 import { NONE, REQUEST_FLAG_NO_REUSE } from "../../blocks/layout.ts";
 import type { RequestSlots } from "../../blocks/request-slots.ts";
 import { MooncakeKvError } from "../../errors.ts";
-import { encodeExtraWords } from "../../keys/block-extra.ts";
-import type { LoraAdapter, MultiModalItem } from "../../keys/block-extra.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "../hooks.ts";
 import type { ConnectorMetadata } from "../hooks.ts";
-import { checkTokens, checkWhole } from "./arguments.ts";
+import { checkWhole } from "./arguments.ts";
 import type { Attached } from "./attached.ts";
+import { checkRequest, type AddRequestOptions } from "./request-options.ts";
 import type { BlockIdsPerGroup } from "./requests.ts";
 import type { FinishedTransfers } from "./worker-face.ts";
-
-export interface AddRequestOptions {
-  /** Most tokens that may be generated. Default 0: the answer's tokens are neither saved nor looked up. */
-  readonly maxTokens?: number;
-  /** Requests share blocks only with requests of the same salt. */
-  readonly cacheSalt?: string;
-  /** The adapter that computes the request; null or absent for none. */
-  readonly lora?: LoraAdapter | null;
-  /** Images and the like in the prompt, sorted by offset. */
-  readonly multiModal?: readonly MultiModalItem[];
-  /** Neither reads nor writes the pool. */
-  readonly noReuse?: boolean;
-}
 
 export interface ScheduledRequest {
   readonly id: string;
@@ -53,7 +39,7 @@ export class SchedulerFace {
 
   /**
    * on_new_request: copies the prompt and starts hashing. Call before any other hook for this id. Throws CAPACITY (try again
-   * when requests have ended), INVALID_VALUE (prompt empty or too long, id in use).
+   * when requests have ended), INVALID_VALUE or INVALID_TYPE (prompt empty or too long, id in use, options of another shape).
    */
   addRequest(id: string, tokens: ArrayLike<number>, options: AddRequestOptions = {}): void {
     const { requests, sides, tables } = this.#attached.enter();
@@ -65,29 +51,9 @@ export class SchedulerFace {
         "is in use",
         "Finish that request, or use another id.",
       );
-    const { maxTokens = 0 } = options;
-    checkWhole("maxTokens", maxTokens, 0, tables.dimensions.tokensPerRequestMax);
-    checkTokens(tokens);
-    const tokensMax = tokens.length + maxTokens;
-    const { hashBlockSize: blockSize, hashLookaheadTokens, extraEncoding } = tables.dimensions;
-    const { cacheSalt = null, lora = null, multiModal = [] } = options;
-    const plain = cacheSalt === null && lora === null && multiModal.length === 0;
-    const extras = plain
-      ? null
-      : encodeExtraWords(
-          {
-            tokens,
-            blockSize,
-            lookaheadTokens: hashLookaheadTokens,
-            cacheSalt,
-            lora,
-            multiModal,
-          },
-          Math.floor(tokensMax / blockSize),
-          extraEncoding,
-        );
+    const { tokensMax, extras, tokens: hashed } = checkRequest(tokens, options, tables.dimensions);
     const flags = options.noReuse === true ? REQUEST_FLAG_NO_REUSE : 0;
-    const added = this.#slots.addRequest({ tokens, tokensMax, extras, flags });
+    const added = this.#slots.addRequest({ tokens: hashed, tokensMax, extras, flags });
     if (!added.ok) {
       const long = added.reason === "TOO_LONG";
       throw refusal(
