@@ -23,6 +23,10 @@ export interface ConnectorEnvironment {
   readonly loadReceiveThreads: number;
   /** VLLM_RPC_BASE_PATH: folder of the lookup socket; null: the temporary folder. */
   readonly rpcBasePath: string | null;
+  /** VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES: KV events carry the low 64 bits of a hash; false: its whole digest. */
+  readonly kvEventIntegerHashes: boolean;
+  /** VLLM_HOST_IP: address of this machine for others; null: that of its first network interface. */
+  readonly hostAddress: string | null;
   /** MOONCAKE_PYTHON: the interpreter that has the Mooncake package; null: searched for. */
   readonly python: string | null;
 }
@@ -48,9 +52,14 @@ export function readEnvironment(
       integer(variables, "VLLM_MOONCAKE_LOAD_RECV_THREADS", 1, -1024, 1024),
     ),
     rpcBasePath: variables["VLLM_RPC_BASE_PATH"] || null,
+    kvEventIntegerHashes:
+      integer(variables, "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES", 1, -COUNT_MAX, COUNT_MAX) !== 0,
+    hostAddress: variables["VLLM_HOST_IP"] || null,
     python: text("MOONCAKE_PYTHON"),
   });
 }
+
+const COUNT_MAX = 2 ** 31 - 1;
 
 function integer(
   variables: Readonly<Record<string, string | undefined>>,

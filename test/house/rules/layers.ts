@@ -10,7 +10,7 @@ interface Layer {
 
 const BASE = ["base", "native"];
 const DATA = [...BASE, "blocks", "config"];
-const BELOW_ACTORS = [...DATA, "keys", "store", "trace", "wire", "connector"];
+const BELOW_ACTORS = [...DATA, "keys", "store", "trace", "events", "wire", "connector"];
 const PARTS = ["serving", "proxy", "harness", "dashboard"];
 const FROM_ACTORS = [...BELOW_ACTORS, "actors"];
 
@@ -23,6 +23,7 @@ export const LAYERS: readonly Layer[] = [
   { name: "keys", prefixes: ["src/keys/"], imports: DATA },
   { name: "store", prefixes: ["src/store/"], imports: DATA },
   { name: "trace", prefixes: ["src/trace/"], imports: DATA },
+  { name: "events", prefixes: ["src/events/"], imports: [...DATA, "keys"] },
   {
     name: "wire",
     prefixes: ["src/actors/messages.ts", "src/actors/mailbox/"],
