@@ -1,10 +1,11 @@
-// Makes a checkout ready: tools, npm packages, addon, dist. May be run again at any time; then it takes seconds.
+// Makes a checkout ready: tools, npm packages, the Mooncake wheel for the tests, addon, dist. May be run again at any time; then it takes seconds.
 //   --without-tests   does not ask for what only the tests need
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build } from "./build.mjs";
 import { root, runMain, runStep, StepFailure } from "./lib/steps.mjs";
+import { ensureMooncakeWheel } from "./lib/mooncake-wheel.mjs";
 import { ensureTools, nodeIncludeFolder } from "./lib/tools.mjs";
 
 export async function setUp({ tests = false } = {}) {
@@ -23,6 +24,7 @@ export async function setUp({ tests = false } = {}) {
     });
   }
   namePackagesLeftOut();
+  if (tests) await ensureMooncakeWheel();
   await build();
 }
 

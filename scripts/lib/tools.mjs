@@ -73,7 +73,7 @@ function hasGoogleTest() {
 }
 
 /** Installs Debian packages when this is root on Debian, else says what to type. */
-async function installPackages(packages) {
+export async function installPackages(packages) {
   const args = ["install", "-y", "--no-install-recommends", ...packages];
   if (findProgram("apt-get") === null || process.getuid?.() !== 0) {
     throw new StepFailure(
