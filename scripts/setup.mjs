@@ -4,6 +4,7 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build } from "./build.mjs";
+import { readArguments } from "./lib/arguments.mjs";
 import { root, runMain, runStep, StepFailure } from "./lib/steps.mjs";
 import { ensureMooncakeWheel } from "./lib/mooncake-wheel.mjs";
 import { ensureTools, nodeIncludeFolder } from "./lib/tools.mjs";
@@ -52,5 +53,13 @@ function namePackagesLeftOut() {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  await runMain(() => setUp({ tests: !process.argv.includes("--without-tests") }));
+  await runMain(() => {
+    const options = { "without-tests": { type: "boolean" } };
+    const { values } = readArguments(
+      process.argv.slice(2),
+      options,
+      "npm run setup -- [--without-tests]",
+    );
+    return setUp({ tests: values["without-tests"] !== true });
+  });
 }

@@ -1,15 +1,19 @@
-import { parseArgs } from "node:util";
 import { setUp } from "../setup.mjs";
+import { readArguments } from "./arguments.mjs";
 import { secondsSince, StepFailure } from "./steps.mjs";
+
+const OPTIONS = { full: { type: "boolean" }, only: { type: "string" } };
+const USAGE = "npm test -- [--full] [--only SUITE,SUITE]";
 
 /** Sets up, runs the suites that `args` choose, prints the table and the closing line, sets the exit code. */
 export async function runTests(args, suites) {
   const rows = [];
   try {
-    const { full, only } = readArguments(args);
+    const { full = false, only } = readArguments(args, OPTIONS, USAGE).values;
+    const wanted = only?.split(",");
+    const chosen = choose(suites(full || (wanted?.includes("full") ?? false)), wanted);
     await setUpRow(rows);
-    for (const suite of choose(suites(full || (only?.includes("full") ?? false)), only))
-      rows.push(await runSuite(suite));
+    for (const suite of chosen) rows.push(await runSuite(suite));
   } catch (error) {
     process.stdout.write(`\n${error instanceof StepFailure ? error.message : error.stack}\n`);
     rows.push({ suite: "could not go on", passed: 0, failed: 1, skipped: 0, seconds: 0 });
@@ -19,18 +23,6 @@ export async function runTests(args, suites) {
   const failed = sum(rows, "failed");
   process.exitCode = failed > 0 ? 1 : 0;
   process.stdout.write(`${passed} passed, ${failed} failed\n`);
-}
-
-function readArguments(args) {
-  try {
-    const { values } = parseArgs({
-      args,
-      options: { full: { type: "boolean", default: false }, only: { type: "string" } },
-    });
-    return { full: values.full, only: values.only?.split(",") };
-  } catch (error) {
-    throw new StepFailure(`${error.message}. Known: --full, --only SUITE,SUITE.`);
-  }
 }
 
 function choose(suites, only) {

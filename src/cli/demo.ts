@@ -2,14 +2,17 @@ import { Command, CommanderError } from "commander";
 import { join } from "node:path";
 import { destination, pino } from "pino";
 import { readEnvironment } from "../config/environment.ts";
+import type { HashAlgorithmName } from "../config/kv-cache-config.ts";
 import { parseTransferConfig } from "../config/transfer-config.ts";
 import { MooncakeKvError } from "../errors.ts";
 import { loadNative } from "../native/load.ts";
 import { Application } from "../serving/application.ts";
 import { prepareModel } from "../serving/model/prepare-model.ts";
+import { checkTraceFile } from "../serving/serving-trace.ts";
 import { packageRoot } from "../worker-entry.ts";
 import { defaultBlockCount } from "./block-count.ts";
 import { type DemoResult, runDemo } from "./demo-run.ts";
+import { hashAlgorithmOption } from "./options.ts";
 import { ProgressLine } from "./progress-line.ts";
 
 const KV_BYTES = 256 * 1024 * 1024;
@@ -24,9 +27,16 @@ async function main(): Promise<void> {
     .option("--model <name>", "tiny, smollm2, or the path of a Llama-family GGUF file", "tiny")
     .option("--json", "print one JSON object")
     .option("--trace <file>", "write a Chrome trace of the run")
+    .addOption(hashAlgorithmOption())
     .exitOverride();
   program.parse(process.argv);
-  const flags = program.opts<{ model: string; json?: boolean; trace?: string }>();
+  const flags = program.opts<{
+    model: string;
+    json?: boolean;
+    trace?: string;
+    prefixCachingHashAlgo: HashAlgorithmName;
+  }>();
+  if (flags.trace !== undefined) checkTraceFile(flags.trace);
   const progress = new ProgressLine(process.stderr);
   const environment = readEnvironment({});
   const log = pino({ name: "mooncake-kv", level: "warn" }, destination({ fd: 2, sync: true }));
@@ -54,6 +64,7 @@ async function main(): Promise<void> {
     sequencesMax: 8,
     tokensPerStepMax: 512,
     modelThreads: flags.model === "tiny" ? 1 : 2,
+    hashAlgorithm: flags.prefixCachingHashAlgo,
     pool: true,
     logLevel: "warn",
     log,

@@ -1,13 +1,17 @@
 import { type Command, Option } from "commander";
 import { destination, pino } from "pino";
+import { prepareRecordFolder } from "../actors/hosts/recording/record-folder.ts";
 import { readEnvironment } from "../config/environment.ts";
+import type { HashAlgorithmName } from "../config/kv-cache-config.ts";
 import { parseTransferConfig } from "../config/transfer-config.ts";
 import { formatWarning } from "../config/warnings.ts";
 import { loadNative } from "../native/load.ts";
 import { Application } from "../serving/application.ts";
+import { checkListenable } from "../serving/listening.ts";
 import { prepareModel } from "../serving/model/prepare-model.ts";
+import { checkTraceFile } from "../serving/serving-trace.ts";
 import { defaultBlockCount, givenBlockCount } from "./block-count.ts";
-import { defaultCacheFolder, sizeBytes, wholeNumber } from "./options.ts";
+import { defaultCacheFolder, hashAlgorithmOption, sizeBytes, wholeNumber } from "./options.ts";
 import { ProgressLine } from "./progress-line.ts";
 
 const KV_BYTES = 512 * 1024 * 1024;
@@ -25,6 +29,7 @@ interface ServeFlags {
   readonly requestSlots: number;
   readonly modelThreads: number;
   readonly pool: boolean;
+  readonly prefixCachingHashAlgo: HashAlgorithmName;
   readonly trace?: string;
   readonly record?: string;
   readonly debugRoutes?: boolean;
@@ -86,6 +91,7 @@ export function addServeCommand(program: Command): void {
       wholeNumber("--model-threads", 1, 256),
       1,
     )
+    .addOption(hashAlgorithmOption())
     .option("--no-pool", "local prefix cache only")
     .option("--trace <file>", "write a Chrome trace (Perfetto opens it) until the server stops")
     .option("--record <folder>", "record all steps of all actors there, for a replay (slower)")
@@ -101,7 +107,15 @@ export function addServeCommand(program: Command): void {
 
 async function serve(flags: ServeFlags): Promise<void> {
   const environment = readEnvironment(process.env);
-  const { config: connector, warnings } = parseTransferConfig(flags.kvTransferConfig, environment);
+  const { config: connector, warnings } = parseTransferConfig(
+    flags.kvTransferConfig,
+    environment,
+    flags.pool,
+  );
+  // A model takes minutes to fetch and convert: whatever can be wrong with the options is looked at first.
+  await checkListenable(flags);
+  if (flags.trace !== undefined) checkTraceFile(flags.trace);
+  if (flags.record !== undefined) prepareRecordFolder(flags.record);
   const log = pino(
     { name: "mooncake-kv", level: flags.logLevel },
     destination({ fd: 2, sync: true }),
@@ -130,6 +144,7 @@ async function serve(flags: ServeFlags): Promise<void> {
     sequencesMax: flags.sequencesMax,
     tokensPerStepMax: flags.tokensPerStepMax,
     modelThreads: flags.modelThreads,
+    hashAlgorithm: flags.prefixCachingHashAlgo,
     pool: flags.pool,
     logLevel: flags.logLevel,
     log,

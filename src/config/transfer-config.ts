@@ -46,12 +46,15 @@ export interface ParsedTransferConfig {
 /**
  * Parses the configuration (JSON text or object; undefined or null: none was given, so a private pool with role kv_both).
  *
+ * `pool` false: the process uses no pool at all, so no engine is chosen (the config says local) and no store's file is asked for.
+ *
  * Throws MooncakeKvError: MISSING, INVALID_VALUE, INVALID_TYPE, or UNSUPPORTED for what this build does not have. What is
  * accepted but probably not meant comes back as warnings.
  */
 export function parseTransferConfig(
   given: unknown,
   environment: ConnectorEnvironment,
+  pool = true,
 ): ParsedTransferConfig {
   const warnings: ConfigWarning[] = [];
   const none = given === undefined || given === null;
@@ -65,14 +68,17 @@ export function parseTransferConfig(
   const role = choice(record["kv_role"], KV_ROLES, "kv_role");
   const policy = record["kv_load_failure_policy"] ?? "recompute";
   const extra = asRecord(record["kv_connector_extra_config"] ?? {}, "kv_connector_extra_config");
-  const engine = chooseEngine(extra["engine"], environment, none, warnings);
   const settings = parseExtraConfig(extra, environment.preferredSegment, warnings);
+  const engineId = engineIdentity(record["engine_id"]);
+  const loadFailurePolicy = choice(policy, LOAD_FAILURE_POLICIES, "kv_load_failure_policy");
+  // Last, so that a mistake in any other setting is not hidden behind an engine that is not there.
+  const engine = chooseEngine(extra["engine"], environment, { none, pool }, warnings);
   const canSave = role !== "kv_consumer" || settings.saveDecodeCache;
   const config: ConnectorConfig = Object.freeze({
     engine,
     role,
-    engineId: engineIdentity(record["engine_id"]),
-    loadFailurePolicy: choice(policy, LOAD_FAILURE_POLICIES, "kv_load_failure_policy"),
+    engineId,
+    loadFailurePolicy,
     ...settings,
     canSave,
     capacityOnly: role === "kv_consumer" && !settings.enableLookup && !canSave,
@@ -101,10 +107,14 @@ export function parseTransferConfig(
 function chooseEngine(
   given: unknown,
   environment: ConnectorEnvironment,
-  noConfiguration: boolean,
+  { none: noConfiguration, pool }: { readonly none: boolean; readonly pool: boolean },
   warnings: ConfigWarning[],
 ): EngineKind {
   const explicit = given !== undefined && given !== null;
+  if (!pool) {
+    if (explicit) choice(given, ENGINE_KINDS, "kv_connector_extra_config.engine");
+    return "local";
+  }
   const engine = explicit
     ? choice(given, ENGINE_KINDS, "kv_connector_extra_config.engine")
     : environment.configPath !== null

@@ -1,9 +1,9 @@
 import type { FastifyInstance } from "fastify";
 import type { AddressInfo } from "node:net";
 import type { Log } from "../actors/step.ts";
-import { MooncakeKvError } from "../errors.ts";
 import { ApiError, shuttingDown, toApiError } from "./http/errors.ts";
 import { addRoutes, type RoutePorts } from "./http/routes.ts";
+import { type ListenAddress, listenError } from "./listening.ts";
 import { importOptional } from "./model/optional-packages.ts";
 
 const BODY_BYTES_MAX = 8 * 1024 * 1024;
@@ -15,11 +15,8 @@ const RECEIVE_TIMEOUT_MS = 60_000;
 const ABORT_TIMEOUT_MS = 1000;
 const DRAIN_POLL_MS = 10;
 
-export interface OpenAiServerOptions extends RoutePorts {
-  /** 127.0.0.1 unless given: the server asks nobody for a password. */
-  readonly host?: string | undefined;
-  /** 0 takes a free one. */
-  readonly port: number;
+/** The address is 127.0.0.1 unless given: the server asks nobody for a password. */
+export interface OpenAiServerOptions extends RoutePorts, ListenAddress {
   readonly bodyBytesMax?: number | undefined;
   readonly log: Log;
 }
@@ -146,29 +143,4 @@ function prepare(
     throw new ApiError(404, text, "unknown_url");
   });
   addRoutes(server, options);
-}
-
-function listenError(error: unknown, options: OpenAiServerOptions): unknown {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  if (code === "EADDRINUSE" || code === "EACCES") {
-    return new MooncakeKvError({
-      code: "INVALID_VALUE",
-      field: "port",
-      value: options.port,
-      problem: code === "EADDRINUSE" ? "this port is in use" : "this port is not allowed",
-      remedy: "Choose another port, or 0 for any free one.",
-      cause: error,
-    });
-  }
-  if (code === "EADDRNOTAVAIL" || code === "ENOTFOUND") {
-    return new MooncakeKvError({
-      code: "INVALID_VALUE",
-      field: "host",
-      value: options.host,
-      problem: "this machine has no such address",
-      remedy: "Give an address of this machine, such as 127.0.0.1.",
-      cause: error,
-    });
-  }
-  return error;
 }

@@ -3,7 +3,8 @@ import type { Log } from "../actors/step.ts";
 import type { RestartLimits } from "../actors/supervision/restart-policy.ts";
 import { JOBS_PER_REQUEST_SLOT } from "../blocks/capacities.ts";
 import type { ConnectorConfig } from "../config/connector-config.ts";
-import type { KvCacheConfig } from "../config/kv-cache-config.ts";
+import { DEFAULT_HASH_ALGORITHM } from "../config/kv-cache-config.ts";
+import type { HashAlgorithmName, KvCacheConfig } from "../config/kv-cache-config.ts";
 import { normalizeKvCacheConfig } from "../config/kv-cache-normalize.ts";
 import { tableDimensions } from "../config/table-dimensions.ts";
 import { MooncakeKvError } from "../errors.ts";
@@ -29,6 +30,8 @@ export interface ServingRuntimeOptions {
   readonly tokensPerStepMax: number;
   /** onnxruntime threads of one model run. */
   readonly modelThreads: number;
+  /** How block hashes are made; default vLLM's. The same in every process that shares the pool. */
+  readonly hashAlgorithm?: HashAlgorithmName;
   /** False: local prefix cache only. */
   readonly pool: boolean;
   /** When an actor that keeps dying is given up. Default: RESTART_LIMITS. */
@@ -41,7 +44,11 @@ export interface ServingRuntimeOptions {
 }
 
 /** KvCacheConfig of a model served here: one full-attention group, blocks outermost, one segment a block. */
-export function kvCacheConfigOf(model: PreparedModel, blockCount: number): KvCacheConfig {
+export function kvCacheConfigOf(
+  model: PreparedModel,
+  blockCount: number,
+  hashAlgorithm: HashAlgorithmName = DEFAULT_HASH_ALGORITHM,
+): KvCacheConfig {
   const { config } = model;
   return normalizeKvCacheConfig({
     modelName: model.modelName,
@@ -51,6 +58,7 @@ export function kvCacheConfigOf(model: PreparedModel, blockCount: number): KvCac
     groups: [{ kind: "full", layers: config.layerCount }],
     heads: { kvHeads: config.kvHeadCount, headSize: config.headSize },
     blockCount,
+    hashAlgorithm,
     weightsFingerprint: model.weightsFingerprint,
   });
 }
@@ -59,7 +67,7 @@ export function kvCacheConfigOf(model: PreparedModel, blockCount: number): KvCac
 export async function startServingRuntime(options: ServingRuntimeOptions): Promise<Runtime> {
   const { model, blockCount, sequencesMax, tokensPerStepMax } = options;
   checkCapacity(options);
-  const kvCache = kvCacheConfigOf(model, blockCount);
+  const kvCache = kvCacheConfigOf(model, blockCount, options.hashAlgorithm);
   const dimensions = tableDimensions(kvCache, {
     requestSlots: options.requestSlots,
     jobSlots: JOBS_PER_REQUEST_SLOT * options.requestSlots,

@@ -1,5 +1,6 @@
 // Goal: the closing line of the test command counts honestly: nothing that did not run or did not pass is hidden.
 // Method: the counting functions of scripts/ read reports in the formats of vitest and ctest.
+import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
@@ -82,3 +83,32 @@ test("Node versions", () => {
   for (const version of ["18.20.0", "20.18.3"])
     expect(nodeProblem(version)).toContain(`Node ${version} is too old`);
 });
+
+interface Arguments {
+  readonly readArguments: (args: string[], options: object, usage: string, more?: object) => object;
+}
+
+test("a flag that a script does not know is refused before anything is set up", async () => {
+  const { readArguments } = (await load("arguments.mjs")) as Arguments;
+  const options = { json: { type: "string" } };
+  expect(readArguments(["--json", "f"], options, "NAME")).toMatchObject({ values: { json: "f" } });
+  expect(() => readArguments(["--jsno", "f"], options, "NAME [--json FILE]")).toThrow(
+    "Unknown option '--jsno'. Known: NAME [--json FILE]",
+  );
+  expect(() => readArguments(["--json"], options, "NAME [--json FILE]")).toThrow(/Known: NAME/);
+  expect(() => readArguments(["word"], options, "no words")).toThrow(/Known: no words/);
+});
+
+test.each(["bench.mjs", "check.mjs", "demo.mjs", "setup.mjs", "test.mjs", "vectors.mjs"])(
+  "%s ends at once on a flag that it does not know",
+  (script) => {
+    const answer = spawnSync(process.execPath, [join(root, "scripts", script), "--no-such-flag"], {
+      encoding: "utf8",
+      timeout: 10_000,
+    });
+    expect(answer.status).toBe(1);
+    const said = `${answer.stdout}${answer.stderr}`;
+    expect(said).toMatch(/no-such-flag|Which benchmark/);
+    expect(said).not.toMatch(/✓|…/);
+  },
+);

@@ -54,6 +54,11 @@ test("option values", async () => {
     { args: ["--kv-memory", "64kb"], says: ["--kv-memory", "65536", "--context-tokens-max"] },
     { args: ["--block-size", "x"], says: ["--block-size", '"x"'] },
     { args: ["--log-level", "loud"], says: ["--log-level", "loud", "silent"], code: 2 },
+    {
+      args: ["--prefix-caching-hash-algo", "md5"],
+      says: ["--prefix-caching-hash-algo", "md5", "sha256_cbor"],
+      code: 2,
+    },
     { args: ["--prot", "1"], says: ["--prot", "--port"], code: 2 },
   ];
   await Promise.all(refusals.map(expectRefusal));
@@ -113,6 +118,44 @@ test("a port in use, an address of another machine, a trace file that cannot be 
   } finally {
     taken.close();
   }
+});
+
+test("is said before a model is looked for", async () => {
+  const taken = createServer();
+  await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
+  const port = String((taken.address() as AddressInfo).port);
+  const model = ["--model", join(folder, "none.gguf")];
+  try {
+    await Promise.all([
+      expectRefusal({ args: ["--port", port, ...model], says: ["port", port, "in use"] }),
+      expectRefusal({
+        args: ["--trace", join(folder, "no", "trace.json"), ...model],
+        says: ["trace", "no/trace.json", "folder that exists"],
+      }),
+      expectRefusal({ args: ["--record", "/dev/null/x", ...model], says: ["/dev/null/x"] }),
+    ]);
+  } finally {
+    taken.close();
+  }
+});
+
+test("settings are looked at before the engine: their mistakes do not hide behind it", async () => {
+  const environment = { MOONCAKE_CONFIG_PATH: join(folder, "no-store.json") };
+  const [flag, json] = transfer({ engine: undefined, lookup_timeout_ms: "soon" });
+  await expectRefusal({
+    args: [flag ?? "", json ?? ""],
+    says: ["kv_connector_extra_config.lookup_timeout_ms", '"soon"'],
+    environment,
+  });
+});
+
+test("--no-pool serves beside a store configuration that somebody has set", async () => {
+  const environment = { MOONCAKE_CONFIG_PATH: join(folder, "no-store.json") };
+  const { child, url } = await startServe(["--no-pool"], environment);
+  expect((await complete(url, "z")).status).toBe(200);
+  child.process.kill("SIGTERM");
+  expect(await child.exit).toEqual({ code: 0, signal: null });
+  expect(child.errors()).not.toContain("private to this process");
 });
 
 test("without the addon: what is missing and the command that builds it", async () => {

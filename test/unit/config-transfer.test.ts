@@ -63,6 +63,38 @@ describe("engine selection", () => {
   });
 });
 
+describe("a process without a pool", () => {
+  it("needs no engine and no store configuration, and is warned of neither", () => {
+    const given = { kv_connector: "MooncakeStoreConnector", kv_role: "kv_both" };
+    for (const environment of [BARE, WITH_STORE])
+      for (const config of [undefined, given])
+        expect(parseTransferConfig(config, environment, false)).toMatchObject({
+          config: { engine: "local" },
+          warnings: [],
+        });
+  });
+
+  it("has its settings looked at all the same", () => {
+    expect(() => parseTransferConfig(withExtra({ engine: "moon" }), BARE, false)).toThrow(
+      expect.objectContaining({ field: "kv_connector_extra_config.engine" }),
+    );
+    expect(() => parseTransferConfig(withExtra({ load_timeout_ms: 0 }), BARE, false)).toThrow(
+      expect.objectContaining({ field: "kv_connector_extra_config.load_timeout_ms" }),
+    );
+  });
+});
+
+it("names a wrong setting rather than the engine that is missing", () => {
+  const given = withExtra({ engine: undefined, save_timeout_ms: 0 });
+  expect(() => parseTransferConfig(given, BARE)).toThrow(
+    expect.objectContaining({ field: "kv_connector_extra_config.save_timeout_ms" }),
+  );
+  const policy = { ...withExtra({ engine: undefined }), kv_load_failure_policy: "retry" };
+  expect(() => parseTransferConfig(policy, BARE)).toThrow(
+    expect.objectContaining({ field: "kv_load_failure_policy" }),
+  );
+});
+
 describe("settings", () => {
   it("have vLLM's defaults and ours", () => {
     expect(configOf({})).toEqual({

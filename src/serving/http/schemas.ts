@@ -18,7 +18,7 @@ const real = (least: number, most: number, problem: string) =>
   optional(z.number({ error: problem }).min(least, problem).max(most, problem));
 
 const STOP = `must be a text of 1 to ${STOP_CHARACTERS_MAX} characters, or a list of up to ${STOPS_MAX} of them`;
-const stopText = z.string().min(1).max(STOP_CHARACTERS_MAX);
+const stopText = z.string({ error: STOP }).min(1, STOP).max(STOP_CHARACTERS_MAX, STOP);
 const TOKEN_COUNT = "must be a whole number of at least 1";
 const SEED = "must be a whole number between -(2^53 - 1) and 2^53 - 1";
 const TOP_P = "must be a number above 0 and up to 1";
@@ -31,7 +31,7 @@ const common = {
   temperature: real(0, 2, "must be a number from 0 to 2"),
   top_p: optional(z.number({ error: TOP_P }).gt(0, TOP_P).max(1, TOP_P)),
   seed: whole(-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, SEED),
-  stop: optional(z.union([stopText, z.array(stopText).max(STOPS_MAX)], { error: STOP })),
+  stop: optional(z.union([stopText, z.array(stopText).max(STOPS_MAX, STOP)], { error: STOP })),
   stream: flag(),
   stream_options: optional(
     z.object(
@@ -68,10 +68,12 @@ const MESSAGES = `must be a list of 1 to ${MESSAGES_MAX} messages such as {"role
 const message = z.looseObject(
   {
     role: z.string({ error: "must be system, developer, user or assistant" }),
-    content: z.union(
-      [z.string(), z.null(), z.undefined(), z.array(z.looseObject({ type: z.string() }))],
-      { error: 'must be a text or a list of parts such as {"type": "text", "text": "Hello"}' },
-    ),
+    content: z
+      .union([z.string(), z.null(), z.array(z.looseObject({ type: z.string() }))], {
+        error: 'must be a text or a list of parts such as {"type": "text", "text": "Hello"}',
+      })
+      // chatMessages says what is missing; the schema library has words of its own for it.
+      .optional(),
   },
   { error: "must be an object with role and content" },
 );
