@@ -37,6 +37,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   defineHashing(exports);
   defineKeySpaces(exports);
   defineEngines(exports);
+  defineEngineCalls(exports);
   defineChannels(exports);
   return exports;
 }

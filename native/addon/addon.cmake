@@ -19,6 +19,8 @@ add_library(mooncake-kv MODULE
   addon/addon.cc
   addon/arguments.cc
   addon/channels.cc
+  addon/engine_calls.cc
+  addon/engine_options.cc
   addon/engines.cc
   addon/environment.cc
   addon/hashing.cc

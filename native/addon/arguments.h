@@ -42,6 +42,7 @@ class Options {
   bool boolean(const char* name) const;
   View view(const char* name) const;
   Napi::Array array(const char* name) const;
+  Options inner(const char* name) const { return Options(object_.Env(), property(name), field(name)); }
 
  private:
   std::string field(const char* name) const { return path_.empty() ? name : path_ + "." + name; }

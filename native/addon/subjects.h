@@ -12,6 +12,7 @@ void defineWakes(Napi::Object exports);
 void defineHashing(Napi::Object exports);
 void defineKeySpaces(Napi::Object exports);
 void defineEngines(Napi::Object exports);
+void defineEngineCalls(Napi::Object exports);
 void defineChannels(Napi::Object exports);
 
 /** Wakes the loop that opened `wakeId`; any thread. */

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "core/key_space.h"
 #include "core/layout.h"
@@ -14,29 +13,10 @@ namespace mooncake_kv {
 class Channel;
 
 /**
- * Entries, results and tiers lie in the channel's shared memory and belong to the engine from submit to completion. An engine
- * reads entries and writes one result (and for `get` a tier) for each key of its part; parts of one batch may run on several
- * threads at the same time.
+ * Entries, results and tiers lie in the channel's shared memory and belong to the native side from submit to completion. Parts
+ * of one batch may run on several threads at the same time. All but the channel itself sees a PoolRequest instead.
  */
 class Batch {
- public:
-  int32_t operation() const { return operation_; }
-  uint32_t count() const { return count_; }
-  /** Null for OPERATION_REMOVE_ALL with count 0. */
-  const KeySpace* keySpace() const { return keySpace_.get(); }
-
-  int32_t group(uint32_t index) const { return entry(index)[layout::ENTRY_GROUP]; }
-  int32_t block(uint32_t index) const { return entry(index)[layout::ENTRY_BLOCK]; }
-  /** False: the entry names no key of the key space. */
-  bool key(uint32_t index, std::string& text) const {
-    return keySpace_->key(entry(index)[layout::ENTRY_PREFIX], entry(index)[layout::ENTRY_HASH_ROW], text);
-  }
-  /** Whether the entry names KV memory, which `put` and `get` need. */
-  bool hasBlock(uint32_t index) const { return keySpace_->hasBlock(group(index), block(index)); }
-
-  void setResult(uint32_t index, int32_t result) { results_[index] = result; }
-  void setTier(uint32_t index, int32_t tier) { tiers_[index] = tier; }
-
  private:
   friend class Channel;
 

@@ -13,16 +13,11 @@ namespace mooncake_kv {
 
 namespace {
 
-/** A batch that moves more than this is split among the I/O threads. */
-constexpr uint64_t PART_BYTES_MIN = 1 << 20;
-
 std::atomic_ref<int32_t> shared(int32_t& word) { return std::atomic_ref<int32_t>(word); }
 
 int32_t microseconds(uint64_t nanoseconds) {
   return static_cast<int32_t>(std::min<uint64_t>(nanoseconds / 1000, INT32_MAX));
 }
-
-bool movesBytes(int32_t operation) { return operation == layout::OPERATION_PUT || operation == layout::OPERATION_GET; }
 
 int64_t inRange(const char* field, int64_t value, int64_t max) {
   if (value >= 1 && value <= max) return value;
@@ -71,32 +66,30 @@ void Channel::submit(int64_t slot) {
     throw Error("CLOSED", "channelId", "", "the channel takes no more batches", "Submit before channelClose only.");
   }
   Batch& batch = checkedBatch(slot);
-  if (!options_.memory->enter()) {
+  const Entered memory(*options_.memory);
+  if (!memory) {
     throw Error("CLOSED", "channelId", "", "the thread that registered the channel's memory has ended", "Open a new channel.");
   }
-  try {
-    fillFromHeader(batch);
-  } catch (...) {
-    options_.memory->leave();
-    throw;
-  }
+  fillFromHeader(batch);
   batch.channel_ = shared_from_this();
   batch.submittedNanoseconds_ = monotonicNanoseconds();
   batch.startedNanoseconds_.store(0, std::memory_order_relaxed);
   batch.status_.store(code::OK, std::memory_order_relaxed);
   batch.inFlight_.store(true, std::memory_order_relaxed);
   inFlight_.fetch_add(1, std::memory_order_acq_rel);
-  if (!options_.engine->countIn()) {
-    refuse(batch);
+  if (const int32_t refusal = options_.engine->countIn(); refusal != code::OK) {
+    refuse(batch, refusal);
     return;
   }
   const uint32_t parts = partsOf(batch);
   const uint32_t count = batch.count_;
+  // The engine host outlives this call: the channel holds it, and the caller the channel.
+  IoThreads& lane = options_.engine->lane(batch.operation_);
   batch.partsLeft_.store(parts, std::memory_order_relaxed);
   // After the last push the batch may be done and its slot in use again, so nothing of it is read below.
   for (uint32_t part = 0; part < parts; part++) {
     const auto edge = [&](uint32_t index) { return static_cast<uint32_t>(uint64_t{count} * index / parts); };
-    options_.engine->ioThreads().push({&batch, edge(part), edge(part + 1)});
+    lane.push({runPart, &batch, edge(part), edge(part + 1)});
   }
 }
 
@@ -141,51 +134,123 @@ void Channel::fillFromHeader(Batch& batch) {
 }
 
 uint32_t Channel::partsOf(const Batch& batch) const {
-  if (!movesBytes(batch.operation_) || batch.count_ < 2) return 1;
-  const int32_t group = batch.group(0);
+  const uint64_t partBytesMin = options_.engine->traits().partBytesMin;
+  if (partBytesMin == 0 || !movesBytes(batch.operation_) || batch.count_ < 2) return 1;
+  const int32_t group = batch.entry(0)[layout::ENTRY_GROUP];
   if (!batch.keySpace_->hasBlock(group, 0)) return 1;
-  const uint64_t parts = batch.count_ * batch.keySpace_->valueBytes(group) / PART_BYTES_MIN;
-  return static_cast<uint32_t>(std::clamp<uint64_t>(parts, 1, std::min(batch.count_, options_.engine->ioThreads().size())));
+  const uint64_t parts = batch.count_ * batch.keySpace_->valueBytes(group) / partBytesMin;
+  const uint32_t threads = options_.engine->lane(batch.operation_).size();
+  return static_cast<uint32_t>(std::clamp<uint64_t>(parts, 1, std::min(batch.count_, threads)));
 }
 
 void Channel::runPart(const IoThreads::Task& task) {
-  Batch& batch = *task.batch;
+  Batch& batch = *static_cast<Batch*>(task.subject);
   uint64_t notStarted = 0;
   batch.startedNanoseconds_.compare_exchange_strong(notStarted, monotonicNanoseconds());
-  int32_t status = code::OK;
-  // The channel's own memory was entered at submit. Key space memory is entered part by part.
-  const KeySpace* keySpace = batch.keySpace_.get();
-  if (keySpace != nullptr && !keySpace->enter()) {
-    for (uint32_t index = task.from; index < task.to; index++) batch.setResult(index, code::CLOSED);
-    status = code::CLOSED;
-  } else {
-    try {
-      status = batch.channel_->options_.engine->engine().run(batch, task.from, task.to);
-    } catch (const std::exception&) {
-      // Out of memory, in the main. What the part did is unknown, so all of it has failed.
-      for (uint32_t index = task.from; index < task.to; index++) batch.setResult(index, code::ENGINE_ERROR);
-      status = code::ENGINE_ERROR;
-    }
-    if (keySpace != nullptr) keySpace->leave();
-  }
+  const std::shared_ptr<Channel> channel = batch.channel_;
+  const int32_t status = channel->run(batch, task.from, task.to);
   if (status != code::OK) batch.status_.store(status, std::memory_order_relaxed);
   // Release and acquire order the results of all parts before the completion, which the last part makes.
-  if (batch.partsLeft_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    const std::shared_ptr<Channel> channel = batch.channel_;
-    channel->options_.engine->countDone();
+  if (batch.partsLeft_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  EngineHost& host = *channel->options_.engine;
+  host.countDone();
+  if (const Entered memory(*channel->options_.memory); memory) {
     channel->complete(batch);
-    channel->options_.engine->countOut();
+  } else {
+    channel->drop(batch);
+  }
+  host.countOut();
+}
+
+int32_t Channel::run(const Batch& batch, uint32_t from, uint32_t to) {
+  // Buffers of the thread: nothing is allocated for a key once they have grown.
+  static thread_local PoolRequest request;
+  static thread_local std::vector<uint32_t> places;
+  const KeySpace* keySpace = batch.keySpace_.get();
+  int32_t status = code::OK;
+  request.begin(batch.operation_);
+  places.clear();
+  if (keySpace != nullptr && !keySpace->enter()) {
+    status = code::CLOSED;
+  } else {
+    if (const Entered memory(*options_.memory); memory && keySpace != nullptr) fill(request, places, batch, from, to);
+    // KV memory of an engine that may hang is no JavaScript thread's, and the batch holds it.
+    const bool mayHang = options_.engine->traits().mayHang;
+    if (keySpace != nullptr && mayHang) keySpace->leave();
+    status = ask(*options_.engine, keySpace, request);
+    if (keySpace != nullptr && !mayHang) keySpace->leave();
+  }
+  if (const Entered memory(*options_.memory); memory) {
+    // A key that the entry does not name was never asked for. An engine that failed as a whole has failed for every key.
+    std::fill(batch.results_ + from, batch.results_ + to, status == code::OK ? code::BAD_ENTRY : status);
+    std::fill(batch.tiers_ + from, batch.tiers_ + to, layout::TIER_UNKNOWN);
+    for (uint32_t index = 0; index < places.size(); index++) {
+      batch.results_[places[index]] = request.result(index);
+      batch.tiers_[places[index]] = request.tier(index);
+    }
+  }
+  return status;
+}
+
+void Channel::fill(PoolRequest& request, std::vector<uint32_t>& places, const Batch& batch, uint32_t from, uint32_t to) {
+  const KeySpace& keySpace = *batch.keySpace_;
+  const bool moves = movesBytes(batch.operation_);
+  for (uint32_t index = from; index < to; index++) {
+    const int32_t* entry = batch.entry(index);
+    const int32_t group = entry[layout::ENTRY_GROUP];
+    const int32_t block = entry[layout::ENTRY_BLOCK];
+    if (moves && !keySpace.hasBlock(group, block)) continue;
+    if (!keySpace.addKey(entry[layout::ENTRY_PREFIX], entry[layout::ENTRY_HASH_ROW], request)) continue;
+    if (moves) keySpace.addSegments(group, block, request);
+    places.push_back(index);
   }
 }
 
-void Channel::refuse(Batch& batch) {
-  for (uint32_t index = 0; index < batch.count_; index++) batch.setResult(index, code::CLOSED);
-  batch.status_.store(code::CLOSED, std::memory_order_relaxed);
+int32_t Channel::ask(EngineHost& host, const KeySpace* keySpace, PoolRequest& request) {
+  const std::shared_ptr<EngineConnection> connection = host.connection();
+  int32_t status = code::ENGINE_ERROR;
+  if (connection == nullptr) {
+    status = code::ENGINE_DOWN;
+  } else if (!reaches(host, *connection, keySpace, request)) {
+    status = code::REGISTRATION_REFUSED;
+  } else {
+    try {
+      status = connection->engine->run(request);
+    } catch (const std::exception&) {
+      // Out of memory, in the main. What the part did is unknown, so all of it has failed.
+    }
+  }
+  if (status != code::OK) request.setResults(status);
+  return status;
+}
+
+bool Channel::reaches(EngineHost& host, EngineConnection& connection, const KeySpace* keySpace, const PoolRequest& request) {
+  if (!host.traits().mayHang || keySpace == nullptr || !movesBytes(request.operation())) return true;
+  try {
+    connection.ensureRegistered(keySpace->blockMemories());
+    return true;
+  } catch (const Error& error) {
+    host.fail(connection, error);
+  } catch (const std::exception& error) {
+    host.fail(connection, Error("REGISTRATION_REFUSED", "segments", "", error.what(), "See the engine's log."));
+  }
+  return false;
+}
+
+void Channel::refuse(Batch& batch, int32_t status) {
+  std::fill_n(batch.results_, batch.count_, status);
+  batch.status_.store(status, std::memory_order_relaxed);
   complete(batch);
 }
 
+void Channel::drop(Batch& batch) {
+  batch.keySpace_.reset();
+  batch.inFlight_.store(false, std::memory_order_release);
+  inFlight_.fetch_sub(1, std::memory_order_acq_rel);
+  batch.channel_.reset();
+}
+
 void Channel::complete(Batch& batch) {
-  const std::shared_ptr<Channel> self = shared_from_this();
   const uint64_t now = monotonicNanoseconds();
   const uint64_t started = batch.startedNanoseconds_.load(std::memory_order_relaxed);
   const uint64_t taken = started == 0 ? now : started;
@@ -199,7 +264,6 @@ void Channel::complete(Batch& batch) {
   batch.inFlight_.store(false, std::memory_order_release);
   pushCompletion(batch, status, microseconds(now - batch.submittedNanoseconds_));
   options_.wake(options_.wakeId);
-  options_.memory->leave();
 }
 
 void Channel::pushCompletion(const Batch& batch, int32_t status, int32_t microseconds) {

@@ -18,7 +18,8 @@ using Wake = bool (*)(int32_t wakeId);
 
 /**
  * `submit` is called by the channel's actor; completions come from I/O threads, which write the ring under the channel's
- * mutex. The channel outlives its actor: a restarted one goes on with the same memory.
+ * mutex. The channel outlives its actor: a restarted one goes on with the same memory. Nobody is inside the channel's memory
+ * while the engine works, so the end of the thread that owns it never waits for an engine; a batch that returns later is dropped.
  */
 class Channel : public std::enable_shared_from_this<Channel> {
  public:
@@ -40,15 +41,12 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
   /**
    * Hands a batch slot to the engine; its words are filled and its state is SUBMITTED. Never blocks. Throws Error when the slot
-   * or its header is wrong: the batch is then not in flight. After the engine closed, the batch completes with CLOSED.
+   * or its header is wrong: the batch is then not in flight. While the engine is not open, the batch completes at once with ENGINE_DOWN, after it closed with CLOSED.
    */
   void submit(int64_t slot);
   /** Takes no more batches; returns how many are in flight. */
   uint32_t close();
   uint32_t inFlight() const { return inFlight_.load(std::memory_order_acquire); }
-
-  /** Entry point of I/O threads. */
-  static void runPart(const IoThreads::Task& task);
 
  private:
   explicit Channel(Options options);
@@ -56,8 +54,19 @@ class Channel : public std::enable_shared_from_this<Channel> {
   Batch& checkedBatch(int64_t slot);
   void fillFromHeader(Batch& batch);
   uint32_t partsOf(const Batch& batch) const;
-  void refuse(Batch& batch);
+  static void runPart(const IoThreads::Task& task);
+  /** Runs a part; returns its status. Results are in the batch afterwards, if its memory is still there. */
+  int32_t run(const Batch& batch, uint32_t from, uint32_t to);
+  static void fill(PoolRequest& request, std::vector<uint32_t>& places, const Batch& batch, uint32_t from, uint32_t to);
+  static int32_t ask(EngineHost& host, const KeySpace* keySpace, PoolRequest& request);
+  /** Whether the engine knows the memory of a put or get. If it refuses it, the engine has FAILED. */
+  static bool reaches(EngineHost& host, EngineConnection& connection, const KeySpace* keySpace, const PoolRequest& request);
+  /** Completes a batch that the engine does not take. */
+  void refuse(Batch& batch, int32_t status);
+  /** Inside the channel's memory. */
   void complete(Batch& batch);
+  /** After the thread of the channel's memory has ended: nobody waits for the batch any more. */
+  void drop(Batch& batch);
   void pushCompletion(const Batch& batch, int32_t status, int32_t microseconds);
 
   const Options options_;

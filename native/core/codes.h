@@ -15,5 +15,9 @@ inline constexpr int32_t ENGINE_DOWN = -902;
 inline constexpr int32_t CLOSED = -903;
 inline constexpr int32_t BAD_ENTRY = -904;
 inline constexpr int32_t CHECKSUM_MISMATCH = -905;
+/** The engine cannot reach the KV memory that a batch names. */
+inline constexpr int32_t REGISTRATION_REFUSED = -906;
+/** A call was not answered in time; it may go on. */
+inline constexpr int32_t TIMED_OUT = -907;
 
 }  // namespace mooncake_kv::code

@@ -3,10 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
-#include <vector>
 
-#include "core/batch.h"
+#include "core/control_call.h"
+#include "core/memory.h"
+#include "core/pool_request.h"
 
 namespace mooncake_kv {
 
@@ -21,22 +24,73 @@ struct EngineStatistics {
   uint64_t getMisses = 0;
 };
 
-/** All functions may be called from any thread at any time. An engine ends when no channel and no batch uses it any more. */
+/** I/O threads for each class of operations, so that calls of one class that hang never stop another. */
+struct LaneThreads {
+  /** Serves every class that has no threads of its own. */
+  uint32_t shared = 0;
+  uint32_t exists = 0;
+  uint32_t get = 0;
+  uint32_t put = 0;
+  /** Removals and ControlRequests. */
+  uint32_t control = 0;
+};
+
+/** What the host must know before there is an engine. */
+struct EngineTraits {
+  LaneThreads lanes{};
+  /**
+   * Calls may take minutes or never return. `open` and `close` then run on threads of their own; KV memory that a call may touch
+   * is kept instead of waited for; memory that belongs to a JavaScript thread is refused. False: `open` runs in openEngine.
+   */
+  bool mayHang = false;
+  /** A put or get that moves at least twice as much is split among the threads of its lane; 0: never split. */
+  uint64_t partBytesMin = 0;
+};
+
+/**
+ * One connection to a pool: opened once, closed once; after a loss the host makes a new one and lets go of the old when the last
+ * call in it has returned. All functions may be called from any thread at any time after `open` has returned.
+ */
 class Engine {
  public:
+  /** Any thread, any number of times, also during `open`: the connection is of no use any more. Text for a person. Never blocks. */
+  using Lost = std::function<void(const std::string& reason)>;
+
   virtual ~Engine() = default;
 
   /**
-   * Works off keys [from, to) of a batch on an I/O thread: one result a key, as src/store/engine.ts says. Returns the status
-   * of the part: OK, or a code below 0 when the engine as a whole failed. Keys that fail alone leave the status OK.
+   * Throws Error. Its code decides what follows: CONFIGURATION, UNSUPPORTED, INVALID_VALUE and INVALID_TYPE are final (the engine
+   * is FAILED until a person changes something), all others, UNREACHABLE above all, are tried again with back-off.
    */
-  virtual int32_t run(Batch& batch, uint32_t from, uint32_t to) = 0;
+  virtual void open(Lost) {}
+  /**
+   * Never called when `open` threw, nor while a call is in flight: a connection in which a call hangs is destroyed without it, when
+   * that call has returned.
+   */
+  virtual void close() {}
 
+  /**
+   * Before the first request that names this memory, and again on each new connection; any number of threads, each memory once.
+   * Throws Error with code REGISTRATION_REFUSED, which makes the engine FAILED. The host holds the memory until `unregisterMemory`
+   * has returned.
+   */
+  virtual void registerMemory(const Memory&) {}
+  virtual void unregisterMemory(const Memory&) {}
+
+  /**
+   * Works a request off: one result a key. Returns OK, or a code below 0 when the engine as a whole failed: that stands for all
+   * keys then. Keys that fail alone leave the status OK. An exception counts as ENGINE_ERROR.
+   */
+  virtual int32_t run(PoolRequest& request) = 0;
+  virtual ControlReply control(const ControlRequest& request) = 0;
+
+  /** Never blocks. */
   virtual EngineStatistics statistics() const = 0;
-  /** Flips one bit of a stored value and leaves its checksum; false when the key is absent. */
-  virtual bool corrupt(const std::string& key, uint64_t byteOffset) = 0;
-  virtual std::vector<std::string> keys(const std::string& prefix, size_t limit) const = 0;
-  virtual size_t removePrefix(const std::string& prefix) = 0;
+  /** Test seam: flips one bit of a stored value and leaves its checksum; false when the key is absent. */
+  virtual bool corrupt(const std::string&, uint64_t) { return false; }
 };
+
+/** Makes an engine that is not open yet. May be called on any thread; throws Error as `Engine::open`. */
+using MakeEngine = std::function<std::shared_ptr<Engine>()>;
 
 }  // namespace mooncake_kv

@@ -63,7 +63,7 @@ KeySpace::KeySpace(Options options)
       const SegmentRule& rule = groups_[group][segment];
       checkSegment(rule, group, segment, blockCount_);
       bytes += rule.bytes;
-      if (std::find(memories_.begin(), memories_.end(), rule.region) == memories_.end()) memories_.push_back(rule.region);
+      if (std::find(memories_.begin() + 1, memories_.end(), rule.region) == memories_.end()) memories_.push_back(rule.region);
     }
     const std::string field = "groups[" + std::to_string(group) + "]";
     if (bytes == 0) throw invalidValue(field, "[]", "a group needs at least one segment", "Leave empty groups out.");
@@ -87,17 +87,33 @@ void KeySpace::leave() const {
   for (const auto& memory : memories_) memory->leave();
 }
 
-bool KeySpace::key(int32_t prefix, int32_t hashRow, std::string& text) const {
-  if (prefix < 0 || static_cast<size_t>(prefix) >= prefixes_.size() || hashRow < 0 || hashRow >= hashRows_) return false;
+void KeySpace::writeText(int32_t prefix, int32_t hashRow, char* to) const {
   const std::string& head = prefixes_[static_cast<size_t>(prefix)];
   const uint8_t* digest = hashAt(*hashes_, hashRow);
-  text.resize(head.size() + 2 * static_cast<size_t>(hashBytes_));
-  char* to = std::copy(head.begin(), head.end(), text.data());
+  to = std::copy(head.begin(), head.end(), to);
   for (int32_t i = 0; i < hashBytes_; i++) {
     *to++ = HEX[digest[i] >> 4];
     *to++ = HEX[digest[i] & 15];
   }
+}
+
+bool KeySpace::key(int32_t prefix, int32_t hashRow, std::string& text) const {
+  if (!hasKey(prefix, hashRow)) return false;
+  text.resize(textBytes(prefix));
+  writeText(prefix, hashRow, text.data());
   return true;
+}
+
+bool KeySpace::addKey(int32_t prefix, int32_t hashRow, PoolRequest& request) const {
+  if (!hasKey(prefix, hashRow)) return false;
+  writeText(prefix, hashRow, request.addKey(textBytes(prefix)));
+  return true;
+}
+
+void KeySpace::addSegments(int32_t group, int32_t block, PoolRequest& request) const {
+  for (const SegmentRule& rule : segments(group)) {
+    request.addSegment(*rule.region, rule.offset + static_cast<uint64_t>(block) * rule.strideBytes, rule.bytes);
+  }
 }
 
 Registry<KeySpace>& keySpaces() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/memory.h"
+#include "core/pool_request.h"
 #include "core/registry.h"
 
 namespace mooncake_kv {
@@ -42,14 +43,26 @@ class KeySpace {
 
   /** Key text: prefix, "@", hex of the digest. False: prefix or hash row out of range. */
   bool key(int32_t prefix, int32_t hashRow, std::string& text) const;
+  /** Adds that key to a request; false (and nothing added) likewise. */
+  bool addKey(int32_t prefix, int32_t hashRow, PoolRequest& request) const;
+  /** Adds a block's segments to the key that was added last; `hasBlock` must hold. */
+  void addSegments(int32_t group, int32_t block, PoolRequest& request) const;
   bool hasBlock(int32_t group, int32_t block) const {
     return group >= 0 && static_cast<size_t>(group) < groups_.size() && block >= 0 && block < blockCount_;
   }
   /** Segments of a group in value order: a value is their plain concatenation. */
   std::span<const SegmentRule> segments(int32_t group) const { return groups_[static_cast<size_t>(group)]; }
   uint64_t valueBytes(int32_t group) const { return valueBytes_[static_cast<size_t>(group)]; }
+  /** Memory that blocks lie in, each once. */
+  std::span<const std::shared_ptr<Memory>> blockMemories() const { return std::span(memories_).subspan(1); }
 
  private:
+  bool hasKey(int32_t prefix, int32_t hashRow) const {
+    return prefix >= 0 && static_cast<size_t>(prefix) < prefixes_.size() && hashRow >= 0 && hashRow < hashRows_;
+  }
+  size_t textBytes(int32_t prefix) const { return prefixes_[static_cast<size_t>(prefix)].size() + 2 * static_cast<size_t>(hashBytes_); }
+  void writeText(int32_t prefix, int32_t hashRow, char* to) const;
+
   const std::shared_ptr<Memory> hashes_;
   const int32_t hashBytes_;
   const int64_t hashRows_;
@@ -57,7 +70,7 @@ class KeySpace {
   std::vector<std::string> prefixes_;
   std::vector<std::vector<SegmentRule>> groups_;
   std::vector<uint64_t> valueBytes_;
-  /** Each memory once. */
+  /** The hashes', then those that blocks lie in, each of these once. */
   std::vector<std::shared_ptr<Memory>> memories_;
 };
 

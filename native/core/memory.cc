@@ -14,8 +14,15 @@
 
 namespace mooncake_kv {
 
+namespace {
+
+std::atomic<uint64_t> lastNumber{0};
+
+}  // namespace
+
 Memory::Memory(Kind kind, void* data, size_t bytes, int fileDescriptor, std::function<void()> lastHoldDropped)
-    : kind_(kind),
+    : number_(lastNumber.fetch_add(1, std::memory_order_relaxed) + 1),
+      kind_(kind),
       data_(static_cast<uint8_t*>(data)),
       bytes_(bytes),
       fileDescriptor_(fileDescriptor),

@@ -40,6 +40,8 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
   ~Memory();
 
+  /** Unique in this process, never used again. */
+  uint64_t number() const { return number_; }
   Kind kind() const { return kind_; }
   uint8_t* data() const { return data_; }
   size_t bytes() const { return bytes_; }
@@ -56,6 +58,7 @@ class Memory {
 
   static constexpr uint64_t CLOSED = uint64_t{1} << 63;
 
+  const uint64_t number_;
   const Kind kind_;
   uint8_t* const data_;
   const size_t bytes_;

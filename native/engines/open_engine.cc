@@ -1,19 +1,46 @@
 #include "engines/open_engine.h"
 
+#include <string>
+#include <utility>
+#include <variant>
+
 #include "core/error.h"
 #include "engines/local/local_engine.h"
 
 namespace mooncake_kv {
 
-std::unique_ptr<Engine> openEngine(const EngineOptions& options) {
-  if (options.kind != "local") {
-    throw Error("UNSUPPORTED", "kind", "\"" + options.kind + "\"", "the addon has no engine of this kind", "Use \"local\".");
-  }
+namespace {
+
+/** From twice as much on, a copy is split among the I/O threads. */
+constexpr uint64_t LOCAL_PART_BYTES = 1 << 20;
+
+EngineRecipe recipe(const LocalOptions& options) {
   if (options.poolName.empty()) {
     throw invalidValue("poolName", "\"\"", "a pool has a name", "Give engines that share a pool the same name.");
   }
   if (options.bytesMax == 0) throw invalidValue("bytesMax", "0", "a pool has room for something", "Pass the pool's size in bytes.");
-  return std::make_unique<local::LocalEngine>(local::openPool(options.poolName, options.bytesMax), options.verifyChecksums);
+  if (options.ioThreads == 0) throw invalidValue("ioThreads", "0", "somebody has to copy", "Give at least one I/O thread.");
+  return {.traits = {.lanes = {.shared = options.ioThreads}, .partBytesMin = LOCAL_PART_BYTES}, .make = [options] {
+            return std::make_shared<local::LocalEngine>(local::openPool(options.poolName, options.bytesMax), options.verifyChecksums);
+          }};
+}
+
+Error unsupported(const char* kind) {
+  return Error("UNSUPPORTED", "kind", kind, "the addon has no engine of this kind", "Use \"local\".");
+}
+
+EngineRecipe recipe(const MooncakeOptions&) { throw unsupported("\"mooncake\""); }
+EngineRecipe recipe(const ChildOptions&) { throw unsupported("\"child\""); }
+
+}  // namespace
+
+EngineRecipe engineRecipe(const EngineOptions& options) {
+  return std::visit([](const auto& one) { return recipe(one); }, options);
+}
+
+std::shared_ptr<EngineHost> openEngine(const EngineOptions& options, std::function<void()> stateChanged) {
+  EngineRecipe made = engineRecipe(options);
+  return EngineHost::open({.traits = made.traits, .make = std::move(made.make), .stateChanged = std::move(stateChanged)});
 }
 
 }  // namespace mooncake_kv

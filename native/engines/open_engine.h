@@ -1,22 +1,25 @@
 // Which engines there are.
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <memory>
-#include <string>
 
 #include "core/engine.h"
+#include "core/engine_host.h"
+#include "engines/engine_options.h"
 
 namespace mooncake_kv {
 
-struct EngineOptions {
-  std::string kind;
-  std::string poolName;
-  uint64_t bytesMax = 0;
-  bool verifyChecksums = false;
+/** How an engine is made, for a host, and for a program that serves an engine without one. */
+struct EngineRecipe {
+  EngineTraits traits;
+  MakeEngine make;
 };
 
 /** Throws Error for options that no engine accepts. */
-std::unique_ptr<Engine> openEngine(const EngineOptions& options);
+EngineRecipe engineRecipe(const EngineOptions& options);
+
+/** `stateChanged`: see EngineHost::Options. Throws as engineRecipe, and what opening an engine that never hangs throws. */
+std::shared_ptr<EngineHost> openEngine(const EngineOptions& options, std::function<void()> stateChanged = nullptr);
 
 }  // namespace mooncake_kv

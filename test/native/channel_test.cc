@@ -15,21 +15,22 @@ namespace {
 class GatedEngine final : public Engine {
  public:
   explicit GatedEngine(std::shared_future<void> gate) : gate_(std::move(gate)) {}
-  int32_t run(Batch& batch, uint32_t from, uint32_t to) override {
+  int32_t run(PoolRequest& request) override {
     gate_.wait();
     // Before the results are written, so that it does not order them among the threads.
     arrived.fetch_add(1);
     support::waitUntil([&] { return arrived.load() >= partsToMeet.load(); });
-    if (batch.operation() == layout::OPERATION_REMOVE) throw std::bad_alloc();
-    for (uint32_t index = from; index < to; index++) batch.setResult(index, 100 + static_cast<int32_t>(index));
+    if (request.operation() == layout::OPERATION_REMOVE) throw std::bad_alloc();
+    for (uint32_t index = 0; index < request.count(); index++) {
+      // The number of the row is in the digest.
+      request.setResult(index, 100 + std::stoi(std::string(request.key(index)).substr(request.key(index).find('@', 6) + 1, 2), nullptr, 16));
+    }
     // Relaxed, so that it orders nothing that the channel has to order.
     parts.fetch_add(1, std::memory_order_relaxed);
-    return batch.operation() == layout::OPERATION_EXISTS ? code::ENGINE_DOWN : code::OK;
+    return request.operation() == layout::OPERATION_EXISTS ? code::ENGINE_DOWN : code::OK;
   }
+  ControlReply control(const ControlRequest&) override { return {}; }
   EngineStatistics statistics() const override { return {}; }
-  bool corrupt(const std::string&, uint64_t) override { return false; }
-  std::vector<std::string> keys(const std::string&, size_t) const override { return {}; }
-  size_t removePrefix(const std::string&) override { return 0; }
 
   std::atomic<int> parts{0};
   std::atomic<int> arrived{0};
@@ -44,9 +45,9 @@ class ChannelTest : public testing::Test {
  protected:
   ChannelTest() : world(8, {64}) { open(1); }
   void open(uint32_t threads) {
-    auto made = std::make_unique<GatedEngine>(gate.get_future().share());
+    auto made = std::make_shared<GatedEngine>(gate.get_future().share());
     engine = made.get();
-    host = std::make_shared<EngineHost>(std::move(made), threads);
+    host = EngineHost::open({.traits = {.lanes = {.shared = threads}, .partBytesMin = 1 << 20}, .make = [made] { return made; }});
   }
   void letGo() { gate.set_value(); }
 

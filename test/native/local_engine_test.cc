@@ -18,7 +18,7 @@ class LocalEngineTest : public testing::Test {
  protected:
   LocalEngineTest() : world(16, {1000, 24}), name("test-" + std::to_string(++poolNumber)) {}
   std::shared_ptr<EngineHost> open(uint64_t bytesMax = ROOM, bool verify = true) {
-    return std::make_shared<EngineHost>(openEngine({"local", name, bytesMax, verify}), 1);
+    return openEngine(LocalOptions{name, bytesMax, 1, verify});
   }
   /** Bytes of the pool that one value of the world takes. */
   uint64_t footprint(uint64_t valueBytes = 1024) const {
@@ -42,7 +42,7 @@ TEST_F(LocalEngineTest, PutExistsGetRemove) {
   EXPECT_TRUE(world.holds(4, 40));
   EXPECT_EQ(actor.run(layout::OPERATION_REMOVE, {{layout::NONE, 5}, {layout::NONE, 5}}).size(), 2u);
   EXPECT_EQ(actor.run(layout::OPERATION_GET, {{4, 5}}), (std::vector<int32_t>{code::OBJECT_NOT_FOUND}));
-  const EngineStatistics statistics = host->engine().statistics();
+  const EngineStatistics statistics = host->statistics();
   EXPECT_EQ(statistics.keys, 0u);
   EXPECT_EQ(statistics.bytesUsed, 0u);
   EXPECT_EQ(statistics.puts, 1u);
@@ -78,7 +78,7 @@ TEST_F(LocalEngineTest, APutOfAPresentKeyTakesNoRoom) {
   Actor actor(host, world.id);
   const std::vector<Entry> both = {{0, 0}, {1, 1}};
   for (int round = 0; round < 3; round++) EXPECT_EQ(actor.run(layout::OPERATION_PUT, both), (std::vector<int32_t>{1024, 1024}));
-  EXPECT_EQ(host->engine().statistics().evictions, 0u);
+  EXPECT_EQ(host->statistics().evictions, 0u);
 }
 
 TEST_F(LocalEngineTest, OfTwoWritersAtATimeTheFirstToFinishWins) {
@@ -112,15 +112,15 @@ TEST_F(LocalEngineTest, EvictsWhatWasNotUsedLongest) {
   auto host = open(4 * footprint());
   Actor actor(host, world.id);
   for (int32_t row = 0; row < 4; row++) ASSERT_EQ(actor.run(layout::OPERATION_PUT, {{row, row}})[0], 1024);
-  EXPECT_EQ(host->engine().statistics().bytesUsed, 4 * footprint());
+  EXPECT_EQ(host->statistics().bytesUsed, 4 * footprint());
   actor.run(layout::OPERATION_GET, {{9, 0}});
   actor.run(layout::OPERATION_EXISTS, {{layout::NONE, 1}});
   ASSERT_EQ(actor.run(layout::OPERATION_PUT, {{4, 4}})[0], 1024);
   ASSERT_EQ(actor.run(layout::OPERATION_PUT, {{5, 5}})[0], 1024);
   EXPECT_EQ(actor.run(layout::OPERATION_EXISTS, {{-1, 0}, {-1, 1}, {-1, 2}, {-1, 3}, {-1, 4}, {-1, 5}}),
             (std::vector<int32_t>{1, 1, 0, 0, 1, 1}));
-  EXPECT_EQ(host->engine().statistics().evictions, 2u);
-  EXPECT_EQ(host->engine().statistics().bytesUsed, 4 * footprint());
+  EXPECT_EQ(host->statistics().evictions, 2u);
+  EXPECT_EQ(host->statistics().bytesUsed, 4 * footprint());
 }
 
 TEST_F(LocalEngineTest, OfOneBatchTheFirstKeyGoesLast) {
@@ -141,7 +141,7 @@ TEST_F(LocalEngineTest, AValueLargerThanThePoolIsRefusedAndEvictsNothing) {
   actor.run(layout::OPERATION_PUT, {{0, 0}});
   EXPECT_EQ(other.run(layout::OPERATION_PUT, {{0, 1}}), (std::vector<int32_t>{code::NO_AVAILABLE_HANDLE}));
   EXPECT_EQ(actor.run(layout::OPERATION_EXISTS, {{-1, 0}}), (std::vector<int32_t>{1}));
-  EXPECT_EQ(host->engine().statistics().putRefusals, 1u);
+  EXPECT_EQ(host->statistics().putRefusals, 1u);
 }
 
 TEST_F(LocalEngineTest, SizesMayMixInAFullPool) {
@@ -152,7 +152,7 @@ TEST_F(LocalEngineTest, SizesMayMixInAFullPool) {
   for (int32_t round = 0; round < 5; round++) {
     for (int32_t row = 0; row < 16; row++) ASSERT_EQ(actor.run(layout::OPERATION_PUT, {{row, 20 + row + 16 * round}})[0], 1024);
     for (int32_t row = 0; row < 8; row++) ASSERT_EQ(other.run(layout::OPERATION_PUT, {{row, 110 + row + 8 * round}})[0], 100'000);
-    EXPECT_LE(host->engine().statistics().bytesUsed, 3 * 106'496u);
+    EXPECT_LE(host->statistics().bytesUsed, 3 * 106'496u);
   }
 }
 
@@ -225,9 +225,9 @@ TEST_F(LocalEngineTest, AFlippedBitIsFoundAndItsValueDropped) {
   world.fill(0, 5);
   world.fill(1, 60);
   actor.run(layout::OPERATION_PUT, {{0, 5}});
-  EXPECT_FALSE(host->engine().corrupt(world.key(6), 0));
-  EXPECT_EQ(support::errorOf([&] { host->engine().corrupt(world.key(5), 1024); }), "INVALID_VALUE");
-  EXPECT_TRUE(host->engine().corrupt(world.key(5), 1023));
+  EXPECT_FALSE(host->connection()->engine->corrupt(world.key(6), 0));
+  EXPECT_EQ(support::errorOf([&] { host->connection()->engine->corrupt(world.key(5), 1024); }), "INVALID_VALUE");
+  EXPECT_TRUE(host->connection()->engine->corrupt(world.key(5), 1023));
   EXPECT_EQ(actor.run(layout::OPERATION_GET, {{1, 5}}), (std::vector<int32_t>{code::CHECKSUM_MISMATCH}));
   EXPECT_TRUE(world.holds(1, 60)) << "wrong bytes must not reach a block";
   EXPECT_EQ(actor.run(layout::OPERATION_EXISTS, {{-1, 5}}), (std::vector<int32_t>{0}));
@@ -238,7 +238,7 @@ TEST_F(LocalEngineTest, WithoutChecksumsAFlippedBitArrives) {
   Actor actor(host, world.id);
   world.fill(0, 5);
   actor.run(layout::OPERATION_PUT, {{0, 5}});
-  EXPECT_TRUE(host->engine().corrupt(world.key(5), 0));
+  EXPECT_TRUE(host->connection()->engine->corrupt(world.key(5), 0));
   EXPECT_EQ(actor.run(layout::OPERATION_GET, {{1, 5}}), (std::vector<int32_t>{1024}));
   EXPECT_FALSE(world.holds(1, 5));
 }
@@ -266,27 +266,27 @@ TEST_F(LocalEngineTest, APoolGoesWithItsLastEngine) {
   }
   std::shared_ptr<EngineHost> again;
   support::waitUntil([&] { return support::errorOf([&] { again = open(ROOM / 2); }).empty(); });
-  EXPECT_EQ(again->engine().statistics().keys, 0u);
+  EXPECT_EQ(again->statistics().keys, 0u);
 }
 
 TEST_F(LocalEngineTest, KeysAndRemovalByPrefix) {
   auto host = open();
   Actor actor(host, world.id);
   actor.run(layout::OPERATION_PUT, {{0, 1}, {1, 2}, {2, 3}});
-  EXPECT_EQ(host->engine().keys("", 100).size(), 3u);
-  EXPECT_EQ(host->engine().keys("", 2).size(), 2u);
-  EXPECT_EQ(host->engine().keys(world.key(2), 100), (std::vector<std::string>{world.key(2)}));
-  EXPECT_EQ(host->engine().removePrefix(world.key(2)), 1u);
-  EXPECT_EQ(host->engine().removePrefix("other"), 0u);
+  EXPECT_EQ(support::keys(*host, "", 100).size(), 3u);
+  EXPECT_EQ(support::keys(*host, "", 2).size(), 2u);
+  EXPECT_EQ(support::keys(*host, world.key(2), 100), (std::vector<std::string>{world.key(2)}));
+  EXPECT_EQ(support::removePrefix(*host, world.key(2)), 1u);
+  EXPECT_EQ(support::removePrefix(*host, "other"), 0u);
   EXPECT_EQ(actor.run(layout::OPERATION_REMOVE_ALL, {}), (std::vector<int32_t>{}));
-  EXPECT_EQ(host->engine().statistics().keys, 0u);
-  EXPECT_EQ(host->engine().statistics().bytesUsed, 0u);
+  EXPECT_EQ(host->statistics().keys, 0u);
+  EXPECT_EQ(host->statistics().bytesUsed, 0u);
 }
 
 TEST(OpenEngine, OptionsThatNoEngineAccepts) {
-  EXPECT_EQ(support::errorOf([] { openEngine({"disk", "x", 1, false}); }), "UNSUPPORTED");
-  EXPECT_EQ(support::errorOf([] { openEngine({"local", "", 1, false}); }), "INVALID_VALUE");
-  EXPECT_EQ(support::errorOf([] { openEngine({"local", "x", 0, false}); }), "INVALID_VALUE");
+  EXPECT_EQ(support::errorOf([] { openEngine(MooncakeOptions{}); }), "UNSUPPORTED");
+  EXPECT_EQ(support::errorOf([] { openEngine(LocalOptions{"", 1, 1, false}); }), "INVALID_VALUE");
+  EXPECT_EQ(support::errorOf([] { openEngine(LocalOptions{"x", 0, 1, false}); }), "INVALID_VALUE");
 }
 
 }  // namespace

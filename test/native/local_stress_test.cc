@@ -38,7 +38,7 @@ void act(const std::shared_ptr<EngineHost>& host, World& world, uint32_t seed, T
     } else if (choice < 3) {
       actor.run(layout::OPERATION_REMOVE, entries);
     } else if (choice < 4) {
-      host->engine().removePrefix(world.key(entries[0].row));
+      support::removePrefix(*host, world.key(entries[0].row));
     } else if (choice < 12) {
       for (const Entry& entry : entries) world.fill(entry.block, static_cast<uint8_t>(entry.row));
       actor.run(layout::OPERATION_PUT, entries);
@@ -51,13 +51,13 @@ void act(const std::shared_ptr<EngineHost>& host, World& world, uint32_t seed, T
         if (!whole || !world.holds(entries[i].block, static_cast<uint8_t>(entries[i].row))) tally.wrong++;
       }
     }
-    const EngineStatistics statistics = host->engine().statistics();
+    const EngineStatistics statistics = host->statistics();
     if (statistics.bytesUsed > BYTES_MAX) tally.wrong++;
   }
 }
 
 TEST(LocalStress, ValuesAreRightOrAbsentAndTheBoundHolds) {
-  auto host = std::make_shared<EngineHost>(openEngine({"local", "stress", BYTES_MAX, true}), 3);
+  auto host = openEngine(LocalOptions{"stress", BYTES_MAX, 3, true});
   // Every actor has KV memory of its own; keys are equal because digests are.
   std::vector<std::unique_ptr<World>> worlds;
   for (int i = 0; i < ACTORS; i++) worlds.push_back(std::make_unique<World>(KEYS, std::vector<uint64_t>{3000, 1100}));
@@ -69,11 +69,12 @@ TEST(LocalStress, ValuesAreRightOrAbsentAndTheBoundHolds) {
     EXPECT_EQ(tally.wrong, 0);
     EXPECT_GT(tally.hits, 0);
   }
+  const std::shared_ptr<Engine> engine = host->connection()->engine;
   EXPECT_EQ(host->close(std::chrono::minutes(1)), 0u);
-  EXPECT_GT(host->engine().statistics().evictions, 0u);
-  const uint64_t keys = host->engine().statistics().keys;
-  EXPECT_EQ(host->engine().removePrefix(""), keys) << "a value is still pinned";
-  EXPECT_EQ(host->engine().statistics().bytesUsed, 0u);
+  EXPECT_GT(engine->statistics().evictions, 0u);
+  const auto keys = static_cast<int64_t>(engine->statistics().keys);
+  EXPECT_EQ(engine->control({.operation = ControlOperation::removePrefix}).count, keys) << "a value is still pinned";
+  EXPECT_EQ(engine->statistics().bytesUsed, 0u);
 }
 
 }  // namespace

@@ -200,6 +200,15 @@ class Actor {
   int32_t status = 0;
 };
 
+/** Calls straight into an open engine. */
+inline std::vector<std::string> keys(const EngineHost& host, const std::string& prefix, uint64_t limit) {
+  return host.connection()->engine->control({.operation = ControlOperation::keys, .key = prefix, .limit = limit}).keys;
+}
+inline uint64_t removePrefix(const EngineHost& host, const std::string& prefix) {
+  const ControlReply reply = host.connection()->engine->control({.operation = ControlOperation::removePrefix, .key = prefix});
+  return static_cast<uint64_t>(reply.count);
+}
+
 /** The error code that `action` throws, or "". */
 inline std::string errorOf(const std::function<void()>& action, std::string* field = nullptr) {
   try {

@@ -1,5 +1,6 @@
 #include "engines/local/local_engine.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/codes.h"
@@ -15,97 +16,136 @@ void copyThroughCache(uint8_t* to, const uint8_t* from, size_t bytes) { std::mem
 
 }  // namespace
 
-int32_t LocalEngine::run(Batch& batch, uint32_t from, uint32_t to) {
-  const int32_t operation = batch.operation();
-  if (operation == layout::OPERATION_REMOVE_ALL) {
+int32_t LocalEngine::run(PoolRequest& request) {
+  if (request.operation() == layout::OPERATION_REMOVE_ALL) {
     pool_->clear();
     return code::OK;
   }
-  static thread_local std::string key;
-  const uint64_t firstTick = pool_->takeTicks(to - from);
-  const auto tick = [&](uint32_t index) { return firstTick + (to - 1 - index); };
-  if (operation == layout::OPERATION_PUT) {
+  const uint32_t count = request.count();
+  const uint64_t firstTick = pool_->takeTicks(count);
+  const auto runKey = [&](uint32_t index) { request.setResult(index, this->runKey(request, index, firstTick + (count - 1 - index))); };
+  if (request.operation() == layout::OPERATION_PUT) {
     // The first keys first: when room runs out, what is stored is a prefix.
-    for (uint32_t index = from; index < to; index++) batch.setResult(index, runKey(batch, index, key, tick(index)));
+    for (uint32_t index = 0; index < count; index++) runKey(index);
   } else {
     // The newest tick last, so that each use goes straight to the head of the order.
-    for (uint32_t index = to; index-- > from;) batch.setResult(index, runKey(batch, index, key, tick(index)));
+    for (uint32_t index = count; index-- > 0;) runKey(index);
   }
   return code::OK;
 }
 
-int32_t LocalEngine::runKey(Batch& batch, uint32_t index, std::string& key, uint64_t tick) {
-  batch.setTier(index, layout::TIER_UNKNOWN);
-  if (!batch.key(index, key)) return code::BAD_ENTRY;
-  switch (batch.operation()) {
+int32_t LocalEngine::runKey(PoolRequest& request, uint32_t index, uint64_t tick) {
+  switch (request.operation()) {
     case layout::OPERATION_EXISTS:
-      return exists(batch, index, key, tick);
+      return exists(request, index, tick);
     case layout::OPERATION_REMOVE:
-      return pool_->erase(key) ? code::OK : code::OBJECT_NOT_FOUND;
+      return pool_->erase(request.key(index)) ? code::OK : code::OBJECT_NOT_FOUND;
     case layout::OPERATION_PUT:
-      return batch.hasBlock(index) ? put(batch, index, key, tick) : code::BAD_ENTRY;
+      return put(request, index, tick);
     case layout::OPERATION_GET:
-      return batch.hasBlock(index) ? get(batch, index, key, tick) : code::BAD_ENTRY;
+      return get(request, index, tick);
     default:
       return code::ENGINE_ERROR;
   }
 }
 
-int32_t LocalEngine::exists(Batch& batch, uint32_t index, std::string_view key, uint64_t tick) {
-  if (pool_->find(key, tick) == nullptr) return 0;
-  batch.setTier(index, layout::TIER_MEMORY);
+int32_t LocalEngine::exists(PoolRequest& request, uint32_t index, uint64_t tick) {
+  if (pool_->find(request.key(index), tick) == nullptr) return 0;
+  request.setTier(index, layout::TIER_MEMORY);
   return 1;
 }
 
-int32_t LocalEngine::put(const Batch& batch, uint32_t index, std::string_view key, uint64_t tick) {
+int32_t LocalEngine::put(const PoolRequest& request, uint32_t index, uint64_t tick) {
+  const std::string_view key = request.key(index);
   PoolCounters& counters = pool_->counters();
   counters.puts.fetch_add(1, std::memory_order_relaxed);
   if (const auto present = pool_->find(key, tick)) return static_cast<int32_t>(present->bytes);
 
-  const int32_t group = batch.group(index);
-  const size_t bytes = batch.keySpace()->valueBytes(group);
+  const size_t bytes = request.valueBytes(index);
   std::shared_ptr<Value> value = pool_->allocate(key, bytes);
   if (value == nullptr) {
     counters.putRefusals.fetch_add(1, std::memory_order_relaxed);
     return code::NO_AVAILABLE_HANDLE;
   }
   uint8_t* to = value->data();
-  for (const SegmentRule& segment : batch.keySpace()->segments(group)) {
+  for (const PoolSegment& segment : request.segments(index)) {
     // A checksum reads the value once more, and then wants it in the cache.
-    (verifyChecksums_ ? copyThroughCache : copyPastCache)(to, segment.at(batch.block(index)), segment.bytes);
+    (verifyChecksums_ ? copyThroughCache : copyPastCache)(to, segment.address(), segment.bytes);
     to += segment.bytes;
   }
-  if (verifyChecksums_) {
-    value->checksum = valueChecksum(value->data(), bytes);
-    value->hasChecksum = true;
-  }
+  finish(*value);
   pool_->insert(std::move(value), tick);
   return static_cast<int32_t>(bytes);
 }
 
-int32_t LocalEngine::get(Batch& batch, uint32_t index, std::string_view key, uint64_t tick) {
+void LocalEngine::finish(Value& value) const {
+  if (!verifyChecksums_) return;
+  value.checksum = valueChecksum(value.data(), value.bytes);
+  value.hasChecksum = true;
+}
+
+bool LocalEngine::isIntact(const Value& value) const {
+  if (!verifyChecksums_ || !value.hasChecksum || valueChecksum(value.data(), value.bytes) == value.checksum) return true;
+  pool_->eraseValue(value);
+  return false;
+}
+
+int32_t LocalEngine::get(PoolRequest& request, uint32_t index, uint64_t tick) {
   PoolCounters& counters = pool_->counters();
   counters.gets.fetch_add(1, std::memory_order_relaxed);
-  const std::shared_ptr<const Value> value = pool_->find(key, tick);
+  const std::shared_ptr<const Value> value = pool_->find(request.key(index), tick);
   if (value == nullptr) {
     counters.getMisses.fetch_add(1, std::memory_order_relaxed);
     return code::OBJECT_NOT_FOUND;
   }
-  const int32_t group = batch.group(index);
-  const size_t bytes = batch.keySpace()->valueBytes(group);
+  const size_t bytes = request.valueBytes(index);
   if (bytes != value->bytes) return bytes < value->bytes ? code::BUFFER_SMALLER : code::BUFFER_LARGER;
   // Before the copy: wrong bytes never reach a KV block, and the copy then reads from the cache.
-  if (verifyChecksums_ && value->hasChecksum && valueChecksum(value->data(), bytes) != value->checksum) {
-    pool_->eraseValue(*value);
-    return code::CHECKSUM_MISMATCH;
-  }
+  if (!isIntact(*value)) return code::CHECKSUM_MISMATCH;
   const uint8_t* from = value->data();
-  for (const SegmentRule& segment : batch.keySpace()->segments(group)) {
-    copyPastCache(segment.at(batch.block(index)), from, segment.bytes);
+  for (const PoolSegment& segment : request.segments(index)) {
+    copyPastCache(segment.address(), from, segment.bytes);
     from += segment.bytes;
   }
-  batch.setTier(index, layout::TIER_MEMORY);
+  request.setTier(index, layout::TIER_MEMORY);
   return static_cast<int32_t>(bytes);
+}
+
+ControlReply LocalEngine::control(const ControlRequest& request) {
+  switch (request.operation) {
+    case ControlOperation::getValue:
+      return getValue(request.key);
+    case ControlOperation::putValue:
+      return putValue(request.key, request.value);
+    case ControlOperation::removeKey:
+      return {.status = pool_->erase(request.key) ? code::OK : code::OBJECT_NOT_FOUND};
+    case ControlOperation::removePrefix:
+      return {.count = static_cast<int64_t>(pool_->removePrefix(request.key))};
+    case ControlOperation::removeAll:
+      return {.count = static_cast<int64_t>(pool_->clear())};
+    case ControlOperation::keys:
+      return {.keys = pool_->keys(request.key, request.limit)};
+    case ControlOperation::health:
+      return {};
+  }
+  return {.status = code::ENGINE_ERROR, .text = "the local engine knows no such call"};
+}
+
+ControlReply LocalEngine::getValue(const std::string& key) {
+  const std::shared_ptr<const Value> value = pool_->find(key, pool_->takeTicks(1));
+  if (value == nullptr) return {.status = code::OBJECT_NOT_FOUND};
+  if (!isIntact(*value)) return {.status = code::CHECKSUM_MISMATCH};
+  return {.value = std::vector<uint8_t>(value->data(), value->data() + value->bytes)};
+}
+
+ControlReply LocalEngine::putValue(const std::string& key, const std::vector<uint8_t>& bytes) {
+  const uint64_t tick = pool_->takeTicks(1);
+  if (pool_->find(key, tick) != nullptr) return {};
+  std::shared_ptr<Value> value = pool_->allocate(key, bytes.size());
+  if (value == nullptr) return {.status = code::NO_AVAILABLE_HANDLE};
+  std::copy(bytes.begin(), bytes.end(), value->data());
+  finish(*value);
+  return {.count = pool_->insert(std::move(value), tick) ? 1 : 0};
 }
 
 EngineStatistics LocalEngine::statistics() const {

@@ -19,17 +19,22 @@ class LocalEngine final : public Engine {
  public:
   LocalEngine(std::shared_ptr<Pool> pool, bool verifyChecksums) : pool_(std::move(pool)), verifyChecksums_(verifyChecksums) {}
 
-  int32_t run(Batch& batch, uint32_t from, uint32_t to) override;
+  int32_t run(PoolRequest& request) override;
+  ControlReply control(const ControlRequest& request) override;
   EngineStatistics statistics() const override;
   bool corrupt(const std::string& key, uint64_t byteOffset) override { return pool_->flipBit(key, byteOffset); }
-  std::vector<std::string> keys(const std::string& prefix, size_t limit) const override { return pool_->keys(prefix, limit); }
-  size_t removePrefix(const std::string& prefix) override { return pool_->removePrefix(prefix); }
 
  private:
-  int32_t exists(Batch& batch, uint32_t index, std::string_view key, uint64_t tick);
-  int32_t put(const Batch& batch, uint32_t index, std::string_view key, uint64_t tick);
-  int32_t get(Batch& batch, uint32_t index, std::string_view key, uint64_t tick);
-  int32_t runKey(Batch& batch, uint32_t index, std::string& key, uint64_t tick);
+  int32_t runKey(PoolRequest& request, uint32_t index, uint64_t tick);
+  int32_t exists(PoolRequest& request, uint32_t index, uint64_t tick);
+  int32_t put(const PoolRequest& request, uint32_t index, uint64_t tick);
+  int32_t get(PoolRequest& request, uint32_t index, uint64_t tick);
+  ControlReply getValue(const std::string& key);
+  ControlReply putValue(const std::string& key, const std::vector<uint8_t>& bytes);
+  /** After the value's bytes have been written. */
+  void finish(Value& value) const;
+  /** False: the bytes have changed since they were written; the value is dropped. */
+  bool isIntact(const Value& value) const;
 
   const std::shared_ptr<Pool> pool_;
   const bool verifyChecksums_;

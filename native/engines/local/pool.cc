@@ -79,12 +79,13 @@ std::shared_ptr<Value> Pool::allocate(std::string_view key, size_t bytes) {
   }
 }
 
-void Pool::insert(std::shared_ptr<Value> value, uint64_t tick) {
+bool Pool::insert(std::shared_ptr<Value> value, uint64_t tick) {
   Shard& shard = shardOf(value->hash);
   std::lock_guard lock(shard.mutex);
   Value& inserted = *value;
   const auto [at, isNew] = shard.values.try_emplace(HashedKey{inserted.key, inserted.hash}, value);
   if (isNew) shard.link(inserted, tick);
+  return isNew;
 }
 
 bool Pool::erase(std::string_view key) {
@@ -105,16 +106,19 @@ void Pool::eraseValue(const Value& value) {
   if (found != shard.values.end() && found->second.get() == &value) shard.extract(wanted);
 }
 
-void Pool::clear() {
+size_t Pool::clear() {
+  size_t removed = 0;
   for (Shard& shard : shards_) {
     std::unordered_map<HashedKey, std::shared_ptr<Value>, TakeHash> values;
     std::lock_guard lock(shard.mutex);
     values.swap(shard.values);
+    removed += values.size();
     // Values that someone still holds must not keep links to neighbours that go now.
     for (auto& [key, value] : values) value->newer_ = value->older_ = nullptr;
     shard.newest = shard.oldest = nullptr;
     shard.oldestUse.store(UINT64_MAX, std::memory_order_relaxed);
   }
+  return removed;
 }
 
 bool Pool::evictOne() {

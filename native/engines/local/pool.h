@@ -74,11 +74,11 @@ class Pool {
   /** Room for a value that is not in the map yet, evicting as needed; null when nothing more can be evicted. */
   std::shared_ptr<Value> allocate(std::string_view key, size_t bytes);
   /** Makes a written value visible, unless the key came into the map meanwhile: the first writer wins. */
-  void insert(std::shared_ptr<Value> value, uint64_t tick);
+  bool insert(std::shared_ptr<Value> value, uint64_t tick);
   bool erase(std::string_view key);
   /** Erases this very value, not a successor under its key. */
   void eraseValue(const Value& value);
-  void clear();
+  size_t clear();
 
   size_t removePrefix(std::string_view prefix);
   std::vector<std::string> keys(std::string_view prefix, size_t limit) const;

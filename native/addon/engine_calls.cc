@@ -1,0 +1,112 @@
+// engineCall.
+#include "addon/engine_calls.h"
+
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "addon/arguments.h"
+#include "addon/engines.h"
+#include "addon/subjects.h"
+#include "core/control_call.h"
+
+namespace mooncake_kv::addon {
+
+napi_value keysToJavaScript(napi_env env, const std::vector<std::string>& keys) {
+  Napi::Array result = Napi::Array::New(env, keys.size());
+  for (uint32_t i = 0; i < keys.size(); i++) result.Set(i, keys[i]);
+  return result;
+}
+
+namespace {
+
+/** Values for identity and administration, not for KV blocks. */
+constexpr size_t VALUE_BYTES_MAX = 1 << 20;
+
+ControlRequest readRequest(napi_env env, napi_value value) {
+  const Options options(env, value, "request");
+  const std::string operation = options.string("operation");
+  ControlRequest request;
+  const auto with = [&](ControlOperation wanted, const char* text) {
+    request.operation = wanted;
+    if (text != nullptr) request.key = options.string(text);
+  };
+  if (operation == "getValue") {
+    with(ControlOperation::getValue, "key");
+  } else if (operation == "putValue") {
+    with(ControlOperation::putValue, "key");
+    const View view = options.view("value");
+    if (view.bytes == 0 || view.bytes > VALUE_BYTES_MAX) {
+      throw invalidValue("request.value", static_cast<int64_t>(view.bytes), "a value has 1 to 1048576 bytes here", "Put blocks with a batch.");
+    }
+    request.value.assign(view.data, view.data + view.bytes);
+  } else if (operation == "removeKey") {
+    with(ControlOperation::removeKey, "key");
+  } else if (operation == "removePrefix") {
+    with(ControlOperation::removePrefix, "prefix");
+  } else if (operation == "removeAll") {
+    with(ControlOperation::removeAll, nullptr);
+    request.force = options.boolean("force");
+  } else if (operation == "keys") {
+    with(ControlOperation::keys, "prefix");
+    request.limit = static_cast<uint64_t>(options.integer("limit", 0, INT32_LAST));
+  } else if (operation == "health") {
+    with(ControlOperation::health, nullptr);
+  } else {
+    throw invalidValue("request.operation", "\"" + operation + "\"", "there is no such call",
+                       "Use getValue, putValue, removeKey, removePrefix, removeAll, keys or health.");
+  }
+  return request;
+}
+
+napi_value replyToJavaScript(napi_env env, const ControlReply& reply) {
+  Napi::Object result = Napi::Object::New(env);
+  result.Set("status", reply.status);
+  result.Set("count", static_cast<double>(reply.count));
+  auto value = Napi::Uint8Array::New(env, reply.value.size());
+  if (!reply.value.empty()) std::memcpy(value.Data(), reply.value.data(), reply.value.size());
+  result.Set("value", value);
+  result.Set("keys", Napi::Value(env, keysToJavaScript(env, reply.keys)));
+  result.Set("text", reply.text);
+  return result;
+}
+
+/** On the loop's thread; `env` is null when that thread is ending. */
+void deliver(napi_env env, napi_value callback, void*, void* data) {
+  const std::unique_ptr<ControlReply> reply(static_cast<ControlReply*>(data));
+  if (env == nullptr || callback == nullptr) return;
+  const Napi::HandleScope scope(env);
+  try {
+    Napi::Function(env, callback).Call({replyToJavaScript(env, *reply)});
+  } catch (const Napi::Error& error) {
+    // As of an event of the loop: it becomes the thread's uncaught exception.
+    error.ThrowAsJavaScriptException();
+  }
+}
+
+napi_value engineCall(const Arguments<3>& arguments) {
+  const napi_env env = arguments.env;
+  const std::shared_ptr<EngineHost> host = engines().require(arguments.int32(0, "engineId"));
+  ControlRequest request = readRequest(env, arguments[1]);
+  requireFunction(env, arguments[2], "callback");
+  napi_threadsafe_function toLoop = nullptr;
+  const napi_status made = napi_create_threadsafe_function(env, arguments[2], nullptr, Napi::String::New(env, "mooncake-kv.engineCall"), 0,
+                                                           1, nullptr, nullptr, nullptr, deliver, &toLoop);
+  if (made != napi_ok) throw Error("CAPACITY", "callback", "", "the event loop takes no more handles", "Make fewer calls at a time.");
+  // A call that never returns must not keep the process: who waits for it has a timer.
+  napi_unref_threadsafe_function(env, toLoop);
+  host->call(std::move(request), [toLoop](ControlReply reply) {
+    auto data = std::make_unique<ControlReply>(std::move(reply));
+    const napi_status called = napi_call_threadsafe_function(toLoop, data.get(), napi_tsfn_nonblocking);
+    if (called == napi_ok) data.release();
+    // Closing: its thread is ending, and the call has let go of the function already.
+    if (called != napi_closing) napi_release_threadsafe_function(toLoop, napi_tsfn_release);
+  });
+  return nullptr;
+}
+
+}  // namespace
+
+void defineEngineCalls(Napi::Object exports) { define<3, engineCall>(exports, "engineCall"); }
+
+}  // namespace mooncake_kv::addon

@@ -1,0 +1,54 @@
+// Calls on single keys and on the pool as a whole: identity checks, administration, health.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/codes.h"
+
+namespace mooncake_kv {
+
+enum class ControlOperation : int32_t {
+  /** Reply: `value`, or OBJECT_NOT_FOUND. */
+  getValue = 1,
+  /**
+   * Stores `value` if the key is absent. Reply: count 1, stored by this call; count 0, a value was there already or the engine
+   * cannot tell whose it is, so read it.
+   */
+  putValue = 2,
+  /** Reply: OK, or OBJECT_NOT_FOUND. */
+  removeKey = 3,
+  /** `key` is the prefix. Reply: count of removed keys; values being read or written may stay. */
+  removePrefix = 4,
+  /** Reply: count of removed keys. With `force` leased ones too, where the engine knows leases. */
+  removeAll = 5,
+  /** `key` is the prefix. Reply: at most `limit` keys. */
+  keys = 6,
+  /** Reply: OK when the engine's peers answer. */
+  health = 7,
+};
+
+struct ControlRequest {
+  ControlOperation operation = ControlOperation::health;
+  std::string key{};
+  std::vector<uint8_t> value{};
+  uint64_t limit = 0;
+  bool force = false;
+};
+
+struct ControlReply {
+  /** OK, or a code below 0. */
+  int32_t status = code::OK;
+  int64_t count = 0;
+  std::vector<uint8_t> value{};
+  std::vector<std::string> keys{};
+  /** What the engine said about a failure, for a person; may be empty. */
+  std::string text{};
+};
+
+/** Called once, on any thread. */
+using ControlDone = std::function<void(ControlReply)>;
+
+}  // namespace mooncake_kv
