@@ -8,7 +8,6 @@ import { describe, expect, test } from "vitest";
 import { LookupActor, type LookupOptions } from "../../src/actors/lookup/lookup-actor.ts";
 import type { Message } from "../../src/actors/messages.ts";
 import * as layout from "../../src/blocks/layout.ts";
-import { prefixHit, settledHit } from "../../src/keys/prefix-hit.ts";
 import { EngineCode } from "../../src/store/engine.ts";
 import { ActorWorld, range, type WorldOptions } from "./store-world.ts";
 
@@ -24,7 +23,12 @@ function start(
 ): { world: ActorWorld; create: () => LookupActor; lookup: LookupActor } {
   const world = new ActorWorld(options);
   const create = (): LookupActor =>
-    new LookupActor({ tables: world.tables, keySpace: world.workers[0]!, ...settings });
+    new LookupActor({
+      tables: world.tables,
+      rules: world.rules,
+      keySpace: world.workers[0]!,
+      ...settings,
+    });
   return { world, create, lookup: create() };
 }
 function add(world: ActorWorld, promptTokens: number): Request {
@@ -72,24 +76,6 @@ function hashRows(world: ActorWorld, request: Request, blocks: number): void {
 function dones(world: ActorWorld): Message[] {
   return world.sent.filter((message) => message.kind === "lookupDone");
 }
-
-test("the hit from a count equals the hit from keys", () => {
-  for (const tokens of range(0, 40))
-    for (const present of range(0, 11)) {
-      const exists = range(0, 10).map((chunk) => (chunk < present ? 1 : 0));
-      const chunks = Math.floor(tokens / 4);
-      const question = {
-        tokens,
-        hashes: chunks,
-        hashBlockSize: 4,
-        alignmentTokens: 4,
-        groups: [{ spanTokens: 4, prefixes: 1 }],
-      };
-      expect(settledHit(4 * Math.min(present, chunks), tokens, 4)).toBe(
-        prefixHit(exists, question),
-      );
-    }
-});
 
 describe("answers", () => {
   test("the longest prefix with all ranks and groups present", () => {

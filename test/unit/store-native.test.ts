@@ -78,7 +78,7 @@ test("a saved prefix is found and loaded into other blocks, byte for byte", asyn
   });
 
   world.inbox.push({ kind: "lookup", slot, generation, attempt: 1, tokens, hashedBlocks: 0 });
-  await settle(new LookupActor({ tables, keySpace: workers[0]! }), ask!);
+  await settle(new LookupActor({ tables, rules: world.rules, keySpace: workers[0]! }), ask!);
   const word = tables.requests[tables.request(slot) + layout.REQUEST_LOOKUP_WORD]!;
   expect(layout.lookupState(word)).toBe(layout.LOOKUP_HIT);
   expect(tables.requests[tables.request(slot) + layout.REQUEST_HIT_TOKENS]).toBe(200);

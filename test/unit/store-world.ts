@@ -6,6 +6,8 @@ import * as layout from "../../src/blocks/layout.ts";
 import { PageAllocator } from "../../src/blocks/page-arena.ts";
 import { RequestSlots } from "../../src/blocks/request-slots.ts";
 import { createTableBuffers, Tables, type TableDimensions } from "../../src/blocks/tables.ts";
+import { hitRules } from "../../src/keys/coordinator/hit-rules.ts";
+import type { HitRules } from "../../src/keys/coordinator/hit-rules.ts";
 import { BlockMemory } from "../../src/store/block-memory.ts";
 import type { EngineChannel } from "../../src/store/engine.ts";
 import type { EngineFaults } from "../../src/store/fault-engine.ts";
@@ -34,6 +36,8 @@ export interface WorldOptions {
   readonly ranks?: number;
   readonly putStep?: number;
   readonly trace?: TraceWriter;
+  /** What a hit needs; default: every block of every group. */
+  readonly rules?: HitRules;
 }
 
 /** Real tables, the simulated engine on a virtual clock, and a context that records what the actor sends. */
@@ -48,6 +52,7 @@ export class ActorWorld {
   readonly workers: readonly WorkerKeySpace[];
   readonly keySpaces: readonly SimulatedKeySpace[];
   readonly channel: SimulatedChannel;
+  readonly rules: HitRules;
   readonly sent: Message[] = [];
   readonly inbox: Message[] = [];
   readonly rowPages: PageAllocator;
@@ -80,6 +85,7 @@ export class ActorWorld {
     this.slots = new RequestSlots(this.tables);
     this.rowPages = new PageAllocator(this.tables.blocks);
     const { groups, blockCount } = dimensions;
+    this.rules = options.rules ?? uniformRules(dimensions);
     this.memory = new Uint8Array(groups * blockCount * BLOCK_BYTES);
     const random = (): number => this.random.next();
     this.pool = new ModelPool({
@@ -254,6 +260,15 @@ export class ActorWorld {
         new Uint8Array(BLOCK_BYTES).fill(100 + chunk),
       );
   }
+}
+
+/** Rules of groups that need every block of every chunk. */
+export function uniformRules(
+  dimensions: Pick<TableDimensions, "groups" | "blockSize" | "hashBlockSize">,
+): HitRules {
+  const { groups, blockSize: spanTokens, hashBlockSize } = dimensions;
+  const group = { kind: "full" as const, spanTokens };
+  return hitRules({ groups: Array.from({ length: groups }, () => group), hashBlockSize });
 }
 
 export function range(from: number, to: number): number[] {

@@ -28,6 +28,7 @@ export class ScriptedChannel implements EngineChannel {
   readonly asked: AskedBatch[] = [];
   /** Next answers: results a key, or null for a batch that fails as a whole. */
   readonly script: (readonly number[] | null)[] = [];
+  readonly #answers: (entries: Int32Array) => readonly number[] | null | undefined;
   readonly #done: number[] = [];
   readonly #batches: Batch[] = Array.from({ length: BATCHES }, () => ({
     entries: new Int32Array(1024 * ENTRY_WORDS),
@@ -40,6 +41,11 @@ export class ScriptedChannel implements EngineChannel {
     count: 0,
     operation: 0,
   }));
+
+  /** `answers`: results for a batch's entries, instead of the script. */
+  constructor(answers?: (entries: Int32Array) => readonly number[] | null) {
+    this.#answers = answers ?? (() => this.script.shift());
+  }
 
   acquire(): number {
     const slot = this.#batches.findIndex((batch) => batch.state === "free");
@@ -56,8 +62,9 @@ export class ScriptedChannel implements EngineChannel {
     job: number,
   ): void {
     const batch = this.#batch(slot);
-    const answer = this.script.shift();
-    this.asked.push({ operation, entries: batch.entries.slice(0, count * ENTRY_WORDS) });
+    const entries = batch.entries.slice(0, count * ENTRY_WORDS);
+    const answer = this.#answers(entries);
+    this.asked.push({ operation, entries });
     // Beyond the script: the comparison of what was asked shows it.
     batch.status =
       answer === null || answer === undefined ? EngineCode.ENGINE_ERROR : EngineCode.OK;

@@ -35,6 +35,7 @@ export function createActor(parts: {
       return new LookupActor({
         tables,
         keySpace: workers[0] ?? brokenInvariant("runtime without a worker side"),
+        rules: data.plan.rules,
         metrics: counters,
       });
     case ACTOR_LOADER:

@@ -6,6 +6,7 @@ import {
   NONE,
   REQUEST_HIT_TOKENS,
   REQUEST_LOOKUP_WORD,
+  REQUEST_TAIL_TOKENS,
 } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
 
@@ -32,12 +33,21 @@ export class Answers {
   }
 
   /** `state` LOOKUP_IDLE: given up, which is no answer, but a successor need not ask again. */
-  publish(slot: number, attempt: number, epoch: number, state: number, hit: number): void {
+  publish(
+    slot: number,
+    attempt: number,
+    epoch: number,
+    state: number,
+    hit: number,
+    tails: readonly number[] = [],
+  ): void {
     if (this.#newest[slot] !== attempt) return;
     const words = this.#tables.requests;
     const at = this.#tables.request(slot);
     this.#answered[slot] = attempt;
     words[at + REQUEST_HIT_TOKENS] = hit;
+    for (let group = 0; group < tails.length; group++)
+      words[at + REQUEST_TAIL_TOKENS + group] = tails[group]!;
     // Publishes the answer; pairs with the scheduler side's readLookup.
     Atomics.store(words, at + REQUEST_LOOKUP_WORD, lookupWord(attempt, epoch, state));
     // A serving loop without lookup_async waits on this very word.

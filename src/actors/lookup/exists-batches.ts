@@ -6,17 +6,17 @@ import { ItemQueue } from "../jobs/item-queue.ts";
 import { outcomeOfCode } from "../jobs/outcomes.ts";
 import { countBatch, type StoreMetrics } from "../jobs/store-metrics.ts";
 import type { ActorContext } from "../step.ts";
-import type { LookupKeys } from "./batching.ts";
+import type { KeyOrder } from "./key-order.ts";
 import type { LookupCounters } from "./lookup-counters.ts";
 import type { LookupRecords } from "./lookup-records.ts";
 
-/** The engine's part of lookups: exists batches in prefix order, lookups in turn, no more after the first absent key. */
+/** The engine's part of lookups: exists batches in the order of their keys, lookups in turn, no more once the rest says nothing. */
 export class ExistsBatches {
   /** Batches of predecessors that are still in the engine. */
   foreign = 0;
   readonly #tables: Tables;
   readonly #records: LookupRecords;
-  readonly #keys: LookupKeys;
+  readonly #keys: KeyOrder;
   readonly #keySpaceId: number;
   readonly #perLookupMax: number;
   readonly #metrics: StoreMetrics | undefined;
@@ -28,7 +28,7 @@ export class ExistsBatches {
   constructor(
     tables: Tables,
     records: LookupRecords,
-    keys: LookupKeys,
+    keys: KeyOrder,
     keySpaceId: number,
     options: { readonly batchesPerLookupMax?: number; readonly metrics?: StoreMetrics },
     counters: LookupCounters,
@@ -85,7 +85,7 @@ export class ExistsBatches {
     const from = records.nextKey[record]!;
     const to = Math.min(records.endKey[record]!, from + engine.keysPerBatchMax);
     const hashPage = this.#tables.requests[this.#tables.request(slot) + REQUEST_HASH_PAGE]!;
-    this.#keys.fill(engine.entries(batch), hashPage, from, to);
+    this.#keys.fill(engine.entries(batch), record, hashPage, from, to);
     if (this.#batchFrom.length < engine.batchSlots)
       this.#batchFrom = new Int32Array(engine.batchSlots);
     this.#batchFrom[batch] = from;
@@ -109,7 +109,7 @@ export class ExistsBatches {
     this.enqueue(record);
   }
 
-  /** Notes the first absent key, or why the engine could not tell. Returns the keys that it could not tell of. */
+  /** Notes which keys exist, or why the engine could not tell. Returns the keys that it could not tell of. */
   #absorb(record: number, batch: number, engine: EngineChannel, status: number): number {
     const records = this.#records;
     const from = this.#batchFrom[batch]!;
@@ -122,11 +122,11 @@ export class ExistsBatches {
     let failed = 0;
     for (let index = 0; index < count; index++) {
       const result = results[index]!;
-      if (result === 1) continue;
-      if (result === 0) records.absent(record, from + index);
-      else {
+      if (result !== 0 && result !== 1) {
         failed++;
         records.failed(record, outcomeOfCode(result), from + index);
+      } else if (this.#keys.told(record, from + index, result === 1)) {
+        records.decided(record, from + index);
       }
     }
     return failed;

@@ -4,7 +4,6 @@ import { LOOKUP_RECORDS_PER_SLOT } from "../../blocks/capacities.ts";
 import { NONE, REQUEST_LOOKUP_HASHED_BLOCKS, REQUEST_LOOKUP_TOKENS } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import type { EngineChannel } from "../../store/engine.ts";
-import type { WorkerKeySpace } from "../../store/key-spaces.ts";
 import { COUNTERS } from "../../trace/counters.ts";
 import type { StoreMetrics } from "../jobs/store-metrics.ts";
 import {
@@ -13,6 +12,7 @@ import {
   OUTCOME_ENGINE_DOWN,
   OUTCOME_ENGINE_ERROR,
   OUTCOME_HIT,
+  OUTCOME_NONE,
   OUTCOME_MISS,
   type DiscardLookup,
   type HashRequest,
@@ -21,19 +21,18 @@ import {
 } from "../messages.ts";
 import type { Actor, ActorContext, ActorInspection, Inbox } from "../step.ts";
 import { Answers } from "./answers.ts";
-import { LookupKeys } from "./batching.ts";
 import { ExistsBatches } from "./exists-batches.ts";
-import { createLookupCounters, type LookupCounters } from "./lookup-counters.ts";
+import { countOutcome, createLookupCounters, type LookupCounters } from "./lookup-counters.ts";
 import { inspectLookups } from "./inspect.ts";
-import { foundTokens, outcomeOf } from "./lookup-outcome.ts";
+import type { KeyOrder, KeyOrderOptions } from "./key-order.ts";
+import { failureOf } from "./lookup-outcome.ts";
 import { LookupRecords, RECORD_ASKING, RECORD_HASHING } from "./lookup-records.ts";
+import { PlannedKeys } from "./planned-keys.ts";
+import { PrefixKeys } from "./prefix-keys.ts";
 import { PromptHashing } from "./prompt-hashing.ts";
 import { forEachQuestion, isCurrent, promptBlocks } from "./requests.ts";
 
-export interface LookupOptions {
-  readonly tables: Tables;
-  /** Of any worker side of this process: their lookup prefixes cover all ranks. */
-  readonly keySpace: Pick<WorkerKeySpace, "keySpaceId" | "lookupPrefixesOfGroup">;
+export interface LookupOptions extends KeyOrderOptions {
   /** Blocks hashed in one step. Default 1024: about 150 us. */
   readonly hashBlocksPerStep?: number;
   /** Exists batches of one lookup in the engine at a time. Default 2. */
@@ -49,7 +48,7 @@ export class LookupActor implements Actor {
   readonly counters: LookupCounters = createLookupCounters();
   readonly #tables: Tables;
   readonly #options: LookupOptions;
-  readonly #keys: LookupKeys;
+  readonly #keys: KeyOrder;
   readonly #hashing: PromptHashing;
   readonly #answers: Answers;
   readonly #records: LookupRecords;
@@ -65,10 +64,11 @@ export class LookupActor implements Actor {
     const { requestSlots } = tables.dimensions;
     this.#tables = tables;
     this.#options = options;
-    this.#keys = new LookupKeys(tables, keySpace.lookupPrefixesOfGroup);
     this.#hashing = new PromptHashing(tables);
     this.#answers = new Answers(tables);
-    this.#records = new LookupRecords(LOOKUP_RECORDS_PER_SLOT * requestSlots, requestSlots);
+    const records = LOOKUP_RECORDS_PER_SLOT * requestSlots;
+    this.#records = new LookupRecords(records, requestSlots);
+    this.#keys = new (options.rules.uniform ? PrefixKeys : PlannedKeys)(options, records);
     this.#batches = new ExistsBatches(
       tables,
       this.#records,
@@ -176,13 +176,10 @@ export class LookupActor implements Actor {
       return;
     }
     this.counters.lookups++;
-    const { blockSize, hashBlockSize } = this.#tables.dimensions;
     // Nothing past the prompt is hashed here: a hit beyond needs hashes that the scheduler side has written before it asks.
-    const hashable = Math.max(hashedBlocks, promptBlocks(this.#tables, slot)) * hashBlockSize;
-    const chunks = Math.floor(Math.min(tokens, hashable) / blockSize);
+    const hashable = Math.max(hashedBlocks, promptBlocks(this.#tables, slot));
     records.beganMs[record] = context.nowMs();
-    records.endKey[record] = chunks * this.#keys.keysPerChunk;
-    records.hashBlocks[record] = (chunks * blockSize) / hashBlockSize;
+    records.hashBlocks[record] = this.#keys.hashBlocks(tokens, hashable);
     this.#hashing.enter(slot, generation, records.hashBlocks[record], hashedBlocks);
     this.#ask(record, context);
   }
@@ -191,8 +188,10 @@ export class LookupActor implements Actor {
   #ask(record: number, context: ActorContext): void {
     const records = this.#records;
     const slot = records.slot[record]!;
-    if (!this.#hashing.covers(slot, records.hashBlocks[record]!)) return;
+    const hashBlocks = records.hashBlocks[record]!;
+    if (!this.#hashing.covers(slot, hashBlocks)) return;
     records.phase[record] = RECORD_ASKING;
+    records.endKey[record] = this.#keys.begin(record, records.tokens[record]!, hashBlocks);
     if (records.hasMore(record)) this.#batches.enqueue(record);
     else this.#finishIfDone(record, context);
   }
@@ -234,25 +233,24 @@ export class LookupActor implements Actor {
     if (records.inFlight[record]! > 0) return;
     const waits = records.phase[record] === RECORD_HASHING && records.discarded[record] === 0;
     if (waits || records.hasMore(record)) return;
-    const { blockSize } = this.#tables.dimensions;
-    const found = foundTokens(records, record, this.#keys.keysPerChunk, blockSize);
-    this.#finish(record, outcomeOf(records, record, found), found, context);
+    const failure = failureOf(records, record);
+    if (failure !== OUTCOME_NONE) return this.#finish(record, failure, 0, context);
+    const hit = this.#keys.hitTokens(record);
+    this.#finish(record, hit > 0 ? OUTCOME_HIT : OUTCOME_MISS, hit, context);
   }
 
-  #finish(record: number, outcome: number, found: number, context: ActorContext): void {
+  #finish(record: number, outcome: number, hit: number, context: ActorContext): void {
     const records = this.#records;
     const slot = records.slot[record]!;
     const generation = records.generation[record]!;
     const attempt = records.attempt[record]!;
-    const hit = outcome === OUTCOME_HIT ? found : 0;
     const state = outcome === OUTCOME_CANCELLED ? 0 : outcome;
-    if (outcome === OUTCOME_HIT) this.counters.hits++;
-    else if (outcome === OUTCOME_MISS) this.counters.misses++;
-    else if (outcome !== OUTCOME_CANCELLED) this.counters.failures++;
+    countOutcome(this.counters, outcome);
     this.#options.metrics?.add(COUNTERS.lookups + outcome, 1);
     records.close(record);
     this.#hashing.leave(slot, generation);
-    this.#answers.publish(slot, attempt, context.epoch, state, hit);
+    this.#answers.publish(slot, attempt, context.epoch, state, hit, this.#keys.tailTokens(record));
+    this.#keys.end(record);
     context.send(ACTOR_SCHEDULER, { kind: "lookupDone", slot, generation, attempt });
   }
 

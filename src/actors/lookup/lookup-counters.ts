@@ -1,3 +1,5 @@
+import { OUTCOME_CANCELLED, OUTCOME_HIT, OUTCOME_MISS } from "../messages.ts";
+
 /** Counted since this incarnation started; plain numbers for metrics. */
 export interface LookupCounters {
   lookups: number;
@@ -36,4 +38,11 @@ export function createLookupCounters(): LookupCounters {
     adoptedBatches: 0,
     channelFull: 0,
   };
+}
+
+/** One lookup more that ended so; given up ones are counted when they are discarded. */
+export function countOutcome(counters: LookupCounters, outcome: number): void {
+  if (outcome === OUTCOME_HIT) counters.hits++;
+  else if (outcome === OUTCOME_MISS) counters.misses++;
+  else if (outcome !== OUTCOME_CANCELLED) counters.failures++;
 }

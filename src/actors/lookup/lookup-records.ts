@@ -20,10 +20,10 @@ export class LookupRecords {
   readonly discarded: Uint8Array;
   /** Hash blocks that must be there first. */
   readonly hashBlocks: Int32Array;
-  /** Keys asked so far and in all; the first one that is absent, or NONE. */
+  /** Keys asked so far and in all; the first one that makes those behind it not worth asking for, or NONE. */
   readonly nextKey: Int32Array;
   readonly endKey: Int32Array;
-  readonly absentKey: Int32Array;
+  readonly decidingKey: Int32Array;
   readonly inFlight: Int32Array;
   /** OUTCOME_ code of an engine failure, or OUTCOME_NONE; and the first key that the engine could not tell of. */
   readonly failure: Uint8Array;
@@ -46,7 +46,7 @@ export class LookupRecords {
     this.hashBlocks = int32();
     this.nextKey = int32();
     this.endKey = int32();
-    this.absentKey = int32();
+    this.decidingKey = int32();
     this.inFlight = int32();
     this.failure = new Uint8Array(capacity);
     this.failedKey = int32();
@@ -85,7 +85,7 @@ export class LookupRecords {
     this.discarded[record] = 0;
     this.nextKey[record] = 0;
     this.endKey[record] = 0;
-    this.absentKey[record] = NONE;
+    this.decidingKey[record] = NONE;
     this.inFlight[record] = 0;
     this.failure[record] = OUTCOME_NONE;
     this.failedKey[record] = NONE;
@@ -109,14 +109,14 @@ export class LookupRecords {
     const known = this.failedKey[record]!;
     if (known === NONE || key < known) this.failedKey[record] = key;
   }
-  absent(record: number, key: number): void {
-    const known = this.absentKey[record]!;
-    if (known === NONE || key < known) this.absentKey[record] = key;
+  decided(record: number, key: number): void {
+    const known = this.decidingKey[record]!;
+    if (known === NONE || key < known) this.decidingKey[record] = key;
   }
-  /** The engine could not tell of a key that decides the answer: none before it is known to be absent. */
+  /** The engine could not tell of a key that decides the answer: none before it settles the matter. */
   undecided(record: number): boolean {
     if (this.failure[record] === OUTCOME_NONE) return false;
-    return this.absentKey[record] === NONE || this.failedKey[record]! < this.absentKey[record]!;
+    return this.decidingKey[record] === NONE || this.failedKey[record]! < this.decidingKey[record]!;
   }
 
   inUse(record: number): boolean {
@@ -129,7 +129,7 @@ export class LookupRecords {
       this.phase[record] === RECORD_ASKING &&
       this.discarded[record] === 0 &&
       this.failure[record] === OUTCOME_NONE &&
-      this.absentKey[record] === NONE &&
+      this.decidingKey[record] === NONE &&
       this.nextKey[record]! < this.endKey[record]!
     );
   }

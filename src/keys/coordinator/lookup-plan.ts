@@ -35,19 +35,21 @@ export function planLookup(rules: HitRules, question: LookupQuestion): LookupPla
   const masks = rules.partialBlocks ? [] : lookupMasks(rules, tokens);
   const hashesOfGroup = rules.groups.map(({ spanTokens }, index) => {
     // Reuse inside of blocks can end on any hash.
-    if (rules.partialBlocks)
-      return Uint32Array.from(
-        { length: Math.min(hashes, tokens / rules.hashBlockSize) },
-        (_, hash) => hash,
-      );
+    if (rules.partialBlocks) {
+      const every = new Uint32Array(Math.min(hashes, tokens / rules.hashBlockSize));
+      for (let hash = 0; hash < every.length; hash++) every[hash] = hash;
+      return every;
+    }
     const mask = masks[index] ?? null;
     const hashed = Math.floor((hashes * rules.hashBlockSize) / spanTokens);
     const chunks = Math.min(hashed, Math.ceil(tokens / spanTokens), mask?.length ?? Infinity);
-    const asked: number[] = [];
+    const asked = new Uint32Array(Math.max(0, chunks));
+    let count = 0;
     for (let chunk = 0; chunk < chunks; chunk++) {
-      if (mask === null || mask[chunk] === 1) asked.push(hashOfChunk(rules, spanTokens, chunk));
+      if (mask === null || mask[chunk] === 1)
+        asked[count++] = hashOfChunk(rules, spanTokens, chunk);
     }
-    return Uint32Array.from(asked);
+    return asked.subarray(0, count);
   });
   return { ...question, hashesOfGroup };
 }
@@ -72,8 +74,12 @@ export function answerLookup(
 ): LookupAnswer {
   const { tokens, hashes } = plan;
   const there = presentHashes(plan, prefixes, exists);
-  const present: Present = ({ members }, hash) =>
-    members.every((group) => there[group]?.[hash] === 1);
+  const present: Present = ({ members }, hash) => {
+    for (let index = 0; index < members.length; index++) {
+      if (there[members[index]!]?.[hash] !== 1) return false;
+    }
+    return true;
+  };
   let limit = alignDown(tokens, rules.alignmentTokens);
   let hitTokens = limit > 0 ? commonHit(rules, limit, hashes, present, true).tokens : 0;
   if (hitTokens >= tokens) {
@@ -101,10 +107,10 @@ function presentHashes(
   return plan.hashesOfGroup.map((asked, group) => {
     const there = new Uint8Array(plan.hashes);
     const count = prefixes[group] ?? 0;
-    for (const hash of asked) {
+    for (let index = 0; index < asked.length; index++) {
       let all = 1;
       for (const end = key + count; key < end; key++) if (exists[key] !== 1) all = 0;
-      there[hash] = all;
+      there[asked[index]!] = all;
     }
     return there;
   });

@@ -16,6 +16,7 @@ import type { Tables } from "../../../src/blocks/tables.ts";
 import { brokenInvariant } from "../../../src/errors.ts";
 import type { WorkerKeySpace } from "../../../src/store/key-spaces.ts";
 import type { SimulatedChannel } from "../../../src/store/model-engine.ts";
+import { uniformRules } from "../../unit/store-world.ts";
 import type { RunPlan } from "./workload.ts";
 
 export interface ActorParts {
@@ -56,10 +57,11 @@ export function addActors(parts: ActorParts): void {
 
 function addStoreActors({ host, tables, workers, lookups, loads, saves }: ActorParts): void {
   const keySpace = workers[0] ?? brokenInvariant("run without ranks");
+  const rules = uniformRules(tables.dimensions);
   host.add({
     actor: ACTOR_LOOKUP,
     attachEngine: (epoch) => lookups.attach(epoch),
-    create: () => new LookupActor({ tables, keySpace }),
+    create: () => new LookupActor({ tables, rules, keySpace }),
   });
   host.add({
     actor: ACTOR_LOADER,
