@@ -41,6 +41,8 @@ export interface RuntimePlan {
   readonly originNanoseconds: number;
   /** Trace rings by ACTOR_ number, or null when tracing is off. */
   readonly traceRings: readonly SharedArrayBuffer[] | null;
+  /** Rings of KV events by ACTOR_ number, of those that make some; null: none are made. */
+  readonly eventRings: { readonly [actor: number]: SharedArrayBuffer } | null;
   /** Counter blocks, one an actor (trace/counters.ts). */
   readonly counters: SharedArrayBuffer;
   readonly logLevel: string;

@@ -8,6 +8,7 @@ import type { ActorThreadData } from "../plan.ts";
 import type { FailOrder, LifeCycle } from "../supervision/supervisor.ts";
 import { createActor } from "./create-actor.ts";
 import { openThreadContext } from "./thread-context.ts";
+import { openThreadEvents } from "./thread-events.ts";
 import { openThreadEnds } from "./thread-ends.ts";
 import { startRecording } from "./recording/start-recording.ts";
 import { ThreadHost } from "./thread-host.ts";
@@ -44,7 +45,11 @@ function main(data: ThreadData): void {
   const notify = (message: LifeCycle): void => parentPort?.postMessage(message);
   const instance = createActor({
     data,
-    ends: { ...ends, flushWakes: () => ends.outboxes.flush() },
+    ends: {
+      ...ends,
+      flushWakes: () => ends.outboxes.flush(),
+      events: openThreadEvents(plan, actor, ends.tables),
+    },
     context,
     counters,
   });

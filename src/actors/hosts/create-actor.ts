@@ -1,4 +1,5 @@
 import { brokenInvariant } from "../../errors.ts";
+import type { KvEventWriter } from "../../events/event-records.ts";
 import type { CounterBlock } from "../../trace/counters.ts";
 import { LoaderActor } from "../loader/loader-actor.ts";
 import { LookupActor } from "../lookup/lookup-actor.ts";
@@ -13,6 +14,8 @@ import type { ThreadEnds } from "./thread-ends.ts";
 export interface ActorEnds extends Pick<ThreadEnds, "tables" | "gone"> {
   /** Wakes every actor that has got a message since the last call. */
   readonly flushWakes: () => void;
+  /** Where the actor's KV events go; absent: none are made. */
+  readonly events?: KvEventWriter | undefined;
 }
 
 /** What of a thread's data an actor is made of. */
@@ -41,7 +44,7 @@ export function createActor(parts: {
     case ACTOR_LOADER:
       return new LoaderActor({ tables, workers, metrics: counters });
     case ACTOR_SAVER:
-      return new SaverActor({ tables, workers, metrics: counters });
+      return new SaverActor({ tables, workers, metrics: counters, events: ends.events });
     case ACTOR_SCHEDULER: {
       const limits = data.scheduler ?? brokenInvariant("scheduler thread without limits");
       return createScheduler(
@@ -56,6 +59,7 @@ export function createActor(parts: {
           counterBlock: counters,
           flushWakes: ends.flushWakes,
           gone: ends.gone,
+          events: ends.events,
         },
         context,
       );

@@ -3,6 +3,7 @@ import { createTableBuffers, type TableDimensions } from "../../blocks/tables.ts
 import type { ConnectorConfig } from "../../config/connector-config.ts";
 import { HASH_ALGORITHMS } from "../../config/kv-cache-config.ts";
 import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
+import { createEventRing } from "../../events/event-ring.ts";
 import { hitRulesOf } from "../../keys/coordinator/rules-of.ts";
 import { noneHash } from "../../keys/none-hash.ts";
 import { poolKeyPrefixes } from "../../keys/pool-keys.ts";
@@ -18,6 +19,9 @@ import { CONTROL_WORDS, mailboxCapacities, type ChannelPlan, type RuntimePlan } 
 
 /** Records of one trace ring: a quarter second of the busiest lane, drained every 20 ms. */
 const TRACE_RING_RECORDS = 16_384;
+
+/** Words of one ring of KV events: some 26,000 blocks of 16 tokens. Emptied every scheduling step, or every few milliseconds. */
+const EVENT_RING_WORDS = 2 ** 20;
 
 /** Batches in flight times keys a batch: what one actor may have in the engine. */
 const CHANNEL_SHAPES: { readonly [actor: number]: ChannelShape } = {
@@ -38,6 +42,8 @@ export interface ResourceOptions {
   /** Segments of one block, per group and value (memory that is already a region of the addon). */
   readonly segments: ValueSegments;
   readonly trace: boolean;
+  /** Which actors make KV events; absent: none. */
+  readonly eventActors?: readonly number[];
   readonly logLevel: string;
 }
 
@@ -98,6 +104,7 @@ export class RuntimeResources {
       traceRings: options.trace
         ? Array.from({ length: ACTOR_COUNT }, () => createTraceRing(TRACE_RING_RECORDS))
         : null,
+      eventRings: eventRings(options.eventActors),
       counters: createCounterBuffer(ACTOR_COUNT),
       logLevel: options.logLevel,
     };
@@ -154,6 +161,11 @@ export class RuntimeResources {
     }
     return channels;
   }
+}
+
+function eventRings(actors: readonly number[] | undefined): RuntimePlan["eventRings"] {
+  if (actors === undefined) return null;
+  return Object.fromEntries(actors.map((actor) => [actor, createEventRing(EVENT_RING_WORDS)]));
 }
 
 function createMailbox(capacity: number): SharedArrayBuffer {

@@ -1,8 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { TableDimensions } from "../../blocks/tables.ts";
 import type { ConnectorConfig } from "../../config/connector-config.ts";
+import { HASH_ALGORITHMS } from "../../config/kv-cache-config.ts";
 import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
 import { releaseEndedOwner } from "../../connector/embedded/ownership.ts";
+import { KvEventSource } from "../../events/event-source.ts";
 import { noneHashIsRandom } from "../../keys/none-hash.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import { workerEntry } from "../../worker-entry.ts";
@@ -48,6 +50,8 @@ export interface RuntimeOptions {
   /** When an actor that keeps dying is given up. Default: RESTART_LIMITS. */
   readonly restartLimits?: RestartLimits;
   readonly trace: boolean;
+  /** KV events are made, with this form of hashes; who made the runtime takes them (`kvEvents`). Default: none are made. */
+  readonly kvEvents?: { readonly integerHashes: boolean } | undefined;
   /** Every actor thread writes a recording of its steps into this folder (see hosts/recording). Default: none. */
   readonly recordFolder?: string | undefined;
   readonly logLevel: string;
@@ -65,6 +69,8 @@ export class Runtime {
   readonly supervisor: Supervisor;
   readonly regionId: number;
   readonly engineId: number;
+  /** What actors tell of their blocks; null when no KV events are made. */
+  readonly kvEvents: KvEventSource | null;
   readonly #resources: RuntimeResources;
   readonly #options: RuntimeOptions;
   readonly #started: number[] = [];
@@ -80,12 +86,18 @@ export class Runtime {
     const { regionId, segments } = openKvMemory(options);
     this.regionId = regionId;
     try {
-      this.#resources = new RuntimeResources({ ...options, segments, randomBytes });
+      this.#resources = new RuntimeResources({
+        ...options,
+        segments,
+        randomBytes,
+        ...(options.kvEvents === undefined ? {} : { eventActors: eventActors(options) }),
+      });
     } catch (error) {
       native.regionRelease(regionId);
       throw error;
     }
     this.plan = this.#resources.plan;
+    this.kvEvents = openEventSource(options, this.plan);
     this.engineId = this.#resources.engineId;
     // One thread is front end, supervisor and, without a built-in scheduler, the connector's: one producer.
     this.ends = openThreadEnds(this.plan, native, ACTOR_FRONT_END);
@@ -221,6 +233,23 @@ export class Runtime {
     this.native.regionRelease(this.regionId);
     return inFlight;
   }
+}
+
+/** The saver tells of the pool's blocks, the built-in scheduler of local ones. */
+function eventActors({ scheduler }: RuntimeOptions): number[] {
+  return scheduler === null ? [ACTOR_SAVER] : [ACTOR_SCHEDULER, ACTOR_SAVER];
+}
+function openEventSource(
+  { kvEvents, kvCache }: RuntimeOptions,
+  { eventRings }: RuntimePlan,
+): KvEventSource | null {
+  if (kvEvents === undefined || eventRings === null) return null;
+  return new KvEventSource({
+    rings: Object.values(eventRings),
+    digestBytes: HASH_ALGORITHMS[kvCache.hashAlgorithm].digestBytes,
+    integerHashes: kvEvents.integerHashes,
+    groups: kvCache.groups,
+  });
 }
 
 /** A pool whose members draw their own NONE_HASH shares nothing, and nothing else would say so. */

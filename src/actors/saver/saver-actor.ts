@@ -14,6 +14,7 @@ import {
 import type { Tables } from "../../blocks/tables.ts";
 import { putChunkCount, putsChunk } from "../../keys/striping.ts";
 import { EngineCode, type EngineChannel } from "../../store/engine.ts";
+import type { KvEventWriter } from "../../events/event-records.ts";
 import type { WorkerKeySpace } from "../../store/key-spaces.ts";
 import { COUNTERS, STORE_SAVE_EXISTS, STORE_SAVE_PUT } from "../../trace/counters.ts";
 import type { TraceEventName } from "../../trace/events.ts";
@@ -34,12 +35,15 @@ import { Pressure } from "./pressure.ts";
 import { keepMissing } from "./missing.ts";
 import { createSaverCounters, type SaverCounters } from "./saver-counters.ts";
 import { SavedMarks } from "./saved-marks.ts";
+import { StoredBlocks } from "./stored-blocks.ts";
 
 export interface SaverOptions {
   readonly tables: Tables;
   /** By worker side (rank) of this process; `save.worker` is an index. */
   readonly workers: readonly WorkerKeySpace[];
   readonly metrics?: StoreMetrics;
+  /** Where KV events go; absent: none are made. */
+  readonly events?: KvEventWriter | undefined;
 }
 
 /** No reason to give an item up. */
@@ -60,6 +64,7 @@ export class SaverActor implements Actor, JobWork {
   readonly #metrics: StoreMetrics | undefined;
   readonly #cursor: JobCursor;
   readonly #marks: SavedMarks;
+  readonly #stored: StoredBlocks | null;
   /** By item: entries looked at so far and in all, why it was given up, what was found out. */
   readonly #next: Int32Array;
   readonly #end: Int32Array;
@@ -79,6 +84,7 @@ export class SaverActor implements Actor, JobWork {
     this.#cursor = new JobCursor(tables);
     this.#marks = new SavedMarks(requestSlots, workers.length);
     this.pressure = new Pressure(requestSlots);
+    this.#stored = options.events === undefined ? null : new StoredBlocks(tables, options.events);
     const { count } = this.#items;
     this.#next = new Int32Array(count);
     this.#end = new Int32Array(count);
@@ -257,6 +263,7 @@ export class SaverActor implements Actor, JobWork {
     countBatch(this.#metrics, engine, batch, STORE_SAVE_PUT, failed, bytes);
     const slot = items.slot(item);
     const generation = items.generation(item);
+    this.#stored?.putDone(slot, generation, engine.entries(batch), status, results, count);
     if (refused > 0) {
       this.pressure.refused(slot, generation);
       this.#failRest(item, OUTCOME_NO_SPACE);

@@ -1,6 +1,7 @@
 import { NONE } from "../../blocks/layout.ts";
 import type { BlockPool } from "../../connector/hooks.ts";
 import { brokenInvariant } from "../../errors.ts";
+import type { LocalCacheEvents } from "./local-cache-events.ts";
 import { PrefixCache } from "./prefix-cache.ts";
 
 /**
@@ -11,6 +12,8 @@ import { PrefixCache } from "./prefix-cache.ts";
  * request refers to it AND no job pins it, so whatever an engine may still touch is never handed out.
  */
 export class BlockAllocator implements BlockPool {
+  /** Who is told of blocks that leave the prefix cache. */
+  readonly #events: LocalCacheEvents | null;
   readonly cache: PrefixCache;
   readonly blockCount: number;
   /** Cached blocks that were taken for something else. */
@@ -23,8 +26,9 @@ export class BlockAllocator implements BlockPool {
   #free = 0;
   #pinned = 0;
 
-  constructor(blockCount: number) {
+  constructor(blockCount: number, events: LocalCacheEvents | null = null) {
     this.blockCount = blockCount;
+    this.#events = events;
     this.cache = new PrefixCache(blockCount);
     this.#references = new Int32Array(blockCount);
     this.#pins = new Int32Array(blockCount);
@@ -58,7 +62,7 @@ export class BlockAllocator implements BlockPool {
     const block = this.#next[0]!;
     if (block === 0) return NONE;
     this.#unlink(block);
-    if (this.cache.remove(block)) this.evictions++;
+    if (this.#uncache(block)) this.evictions++;
     this.#references[block] = 1;
     return block;
   }
@@ -102,10 +106,19 @@ export class BlockAllocator implements BlockPool {
 
   /** Takes every block that no request refers to out of the prefix cache; returns how many. */
   dropCache(): number {
-    let dropped = 0;
+    const before = this.cache.size();
     for (let block = 1; block < this.blockCount; block++)
-      if (this.#references[block] === 0 && this.cache.remove(block)) dropped++;
-    return dropped;
+      if (this.#references[block] === 0) this.#uncache(block);
+    if (this.cache.size() === 0) this.#events?.cleared();
+    return before - this.cache.size();
+  }
+
+  /** Out of the prefix cache. False: it was not there. */
+  #uncache(block: number): boolean {
+    if (this.#events === null || !this.cache.has(block)) return this.cache.remove(block);
+    const { cache } = this;
+    this.#events.removed(cache.digests, cache.digestOffset(block), cache.group(block));
+    return cache.remove(block);
   }
 
   #appendIfUnused(block: number): void {

@@ -8,6 +8,7 @@ import { ChainCursor, type PageAllocator } from "../../blocks/page-arena.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import { brokenInvariant } from "../../errors.ts";
 import type { BlockAllocator } from "./block-allocator.ts";
+import type { LocalCacheEvents } from "./local-cache-events.ts";
 import type { RequestStates } from "./request-states.ts";
 
 /** Block rows of requests: one chain of pages a group, in step with the allocator's references. */
@@ -18,6 +19,7 @@ export class BlockRows {
   readonly #states: RequestStates;
   readonly #allocator: BlockAllocator;
   readonly #pages: PageAllocator;
+  readonly #events: LocalCacheEvents | null;
   readonly #groups: number;
   readonly #hashesPerBlock: number;
   /** Block ids of the last `findHits`, or of one group's row: [block][group], or [block]. */
@@ -30,12 +32,14 @@ export class BlockRows {
     states: RequestStates,
     allocator: BlockAllocator,
     pages: PageAllocator,
+    events: LocalCacheEvents | null = null,
   ) {
     const { groups, blockSize, hashBlockSize, tokensPerRequestMax } = tables.dimensions;
     this.#tables = tables;
     this.#states = states;
     this.#allocator = allocator;
     this.#pages = pages;
+    this.#events = events;
     this.#groups = groups;
     this.#hashesPerBlock = blockSize / hashBlockSize;
     this.#ids = new Int32Array((Math.ceil(tokensPerRequestMax / blockSize) + 1) * groups);
@@ -131,13 +135,17 @@ export class BlockRows {
     const page = this.#request(slot, REQUEST_HASH_PAGE);
     for (let group = 0; group < this.#groups; group++) {
       const row = this.#rowCursor.seek(this.#page(slot, group), from);
+      let told = from;
       for (let block = from; block < to; block++) {
         const id = blocks.words[row.advance()]!;
-        // A block that came out of the cache is there already.
-        if (this.#allocator.cache.has(id)) continue;
         const offset = hashes.offset(page, (block + 1) * ratio - 1);
-        this.#allocator.cache.insert(id, hashes.words, offset, group);
+        const { cache } = this.#allocator;
+        // A block that came out of the cache is there already.
+        if (!cache.has(id) && cache.insert(id, hashes.words, offset, group)) continue;
+        this.#events?.stored(slot, group, told, block);
+        told = block + 1;
       }
+      this.#events?.stored(slot, group, told, to);
     }
   }
 

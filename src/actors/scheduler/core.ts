@@ -11,6 +11,7 @@ import type { CounterBlock } from "../../trace/counters.ts";
 import type { ActorContext } from "../step.ts";
 import { BlockAllocator } from "./block-allocator.ts";
 import { BlockRows } from "./block-rows.ts";
+import type { LocalCacheEvents } from "./local-cache-events.ts";
 import type { ConnectorPort } from "./ports.ts";
 import { RequestStates, statusWord } from "./request-states.ts";
 import { createSchedulerCounters } from "./scheduler-counters.ts";
@@ -20,12 +21,16 @@ import { StepState } from "./step-state.ts";
 export interface SchedulerMemory {
   readonly allocator: BlockAllocator;
   readonly pages: PageAllocator;
+  readonly events: LocalCacheEvents | null;
 }
 /** Rows of jobs that a dead scheduler left behind keep their pages. */
-export function createSchedulerMemory(tables: Tables): SchedulerMemory {
+export function createSchedulerMemory(
+  tables: Tables,
+  events: LocalCacheEvents | null = null,
+): SchedulerMemory {
   const pages = new PageAllocator(tables.blocks);
   pages.adopt(jobChains(tables));
-  return { allocator: new BlockAllocator(tables.dimensions.blockCount), pages };
+  return { allocator: new BlockAllocator(tables.dimensions.blockCount, events), pages, events };
 }
 
 export interface SchedulerOptions {
@@ -106,7 +111,7 @@ export class SchedulerCore {
     this.lookupGone = this.options.lookupGone;
     this.states = new RequestStates(tables.dimensions.requestSlots);
     this.allocator = memory.allocator;
-    this.rows = new BlockRows(tables, this.states, memory.allocator, memory.pages);
+    this.rows = new BlockRows(tables, this.states, memory.allocator, memory.pages, memory.events);
     this.step = new StepState(tables);
     this.endTokens = new Set(options.endTokenIds);
     this.blockSize = tables.dimensions.blockSize;

@@ -1,10 +1,12 @@
 import type { Tables } from "../../blocks/tables.ts";
 import type { ConnectorSettings } from "../../connector/settings.ts";
 import { ConnectorSides } from "../../connector/sides.ts";
+import type { KvEventWriter } from "../../events/event-records.ts";
 import type { CounterBlock } from "../../trace/counters.ts";
 import { ACTOR_LOOKUP } from "../messages.ts";
 import type { ActorContext } from "../step.ts";
 import { createSchedulerMemory } from "./core.ts";
+import { LocalCacheEvents } from "./local-cache-events.ts";
 import { SchedulerActor } from "./scheduler-actor.ts";
 
 export interface CreateSchedulerOptions {
@@ -25,6 +27,8 @@ export interface CreateSchedulerOptions {
   readonly flushWakes?: () => void;
   /** Actors that were given up before this scheduler started. Absent: none. */
   readonly gone?: (actor: number) => boolean;
+  /** Where KV events of the local prefix cache go; absent: none are made. */
+  readonly events?: KvEventWriter | undefined;
 }
 
 /** The scheduler actor with its connector: the same for the thread host and the simulated host. */
@@ -32,8 +36,11 @@ export function createScheduler(
   options: CreateSchedulerOptions,
   context: ActorContext,
 ): SchedulerActor {
-  const { tables, settings, flushWakes, gone } = options;
-  const memory = createSchedulerMemory(tables);
+  const { tables, settings, flushWakes, gone, events } = options;
+  const memory = createSchedulerMemory(
+    tables,
+    events === undefined ? null : new LocalCacheEvents(tables, events, context.epoch),
+  );
   const connector = options.pool
     ? new ConnectorSides({
         tables,

@@ -8,8 +8,9 @@ import { brokenInvariant } from "../../errors.ts";
  * As in vLLM a hash may be computed twice at the same time by two requests; the first block stays the cached one.
  */
 export class PrefixCache {
-  /** Digest, and 1 + group, of each cached block; group word 0: the block is not cached. */
-  readonly #digests: Int32Array;
+  /** Of each cached block, at `digestOffset`. */
+  readonly digests: Int32Array;
+  /** 1 + group of each cached block; 0: the block is not cached. */
   readonly #groups: Uint8Array;
   /** Block ids, or NONE. At most half full, so that probe chains stay short. */
   readonly #table: Int32Array;
@@ -19,7 +20,7 @@ export class PrefixCache {
   constructor(blockCount: number) {
     let capacity = 16;
     while (capacity < 2 * blockCount) capacity *= 2;
-    this.#digests = new Int32Array(blockCount * HASH_STRIDE_WORDS);
+    this.digests = new Int32Array(blockCount * HASH_STRIDE_WORDS);
     this.#groups = new Uint8Array(blockCount);
     this.#table = new Int32Array(capacity).fill(NONE);
     this.#mask = capacity - 1;
@@ -31,6 +32,14 @@ export class PrefixCache {
 
   has(block: number): boolean {
     return this.#groups[block] !== 0;
+  }
+
+  digestOffset(block: number): number {
+    return block * HASH_STRIDE_WORDS;
+  }
+  /** KV-cache group of a cached block. */
+  group(block: number): number {
+    return this.#groups[block]! - 1;
   }
 
   /** Block with the digest at `words[offset...]` in `group`, or NONE. */
@@ -55,7 +64,7 @@ export class PrefixCache {
     this.#groups[block] = group + 1;
     const own = block * HASH_STRIDE_WORDS;
     for (let word = 0; word < HASH_STRIDE_WORDS; word++)
-      this.#digests[own + word] = words[offset + word]!;
+      this.digests[own + word] = words[offset + word]!;
     this.#size++;
     return true;
   }
@@ -83,12 +92,12 @@ export class PrefixCache {
     if (this.#groups[block] !== group + 1) return false;
     const own = block * HASH_STRIDE_WORDS;
     for (let word = 0; word < HASH_STRIDE_WORDS; word++)
-      if (this.#digests[own + word] !== words[offset + word]) return false;
+      if (this.digests[own + word] !== words[offset + word]) return false;
     return true;
   }
 
   #homeOf(block: number): number {
-    return this.#home(this.#digests, block * HASH_STRIDE_WORDS, this.#groups[block]! - 1);
+    return this.#home(this.digests, block * HASH_STRIDE_WORDS, this.#groups[block]! - 1);
   }
 
   /** Digests are uniform already: their first words are hash enough. */
