@@ -69,7 +69,7 @@ export interface RecordingEnd {
 
 export const CALL_RANDOM = 1;
 export const CALL_ROOM = 2;
-/** Slot, lookup word, hit tokens. */
+/** Slot, lookup word, hit tokens, tail tokens of each group. */
 export const CALL_READ_LOOKUP = 3;
 /** Result, changes of the hash pages. */
 export const CALL_HASH_BLOCKS = 4;

@@ -1,4 +1,4 @@
-import { REQUEST_HIT_TOKENS } from "../../../blocks/layout.ts";
+import { REQUEST_HIT_TOKENS, REQUEST_TAIL_TOKENS } from "../../../blocks/layout.ts";
 import type { Tables, TableBuffers } from "../../../blocks/tables.ts";
 import type { EngineChannel } from "../../../store/engine.ts";
 import type { Message } from "../../messages.ts";
@@ -108,7 +108,7 @@ export class StepRecorder implements Inbox {
       readLookup: (slot) => {
         const word = context.readLookup(slot);
         // What the lookup actor published with the word: the step may read it next.
-        call(CALL_READ_LOOKUP, slot, word, this.#hitTokens(slot));
+        call(CALL_READ_LOOKUP, slot, word, ...this.#answer(slot));
         return word;
       },
       hashBlocks: (...pages) => {
@@ -129,7 +129,13 @@ export class StepRecorder implements Inbox {
     };
   }
 
-  #hitTokens(slot: number): number {
-    return this.#tables.requests[this.#tables.request(slot) + REQUEST_HIT_TOKENS]!;
+  #answer(slot: number): number[] {
+    const { requests, dimensions } = this.#tables;
+    const at = this.#tables.request(slot);
+    const tails = at + REQUEST_TAIL_TOKENS;
+    return [
+      requests[at + REQUEST_HIT_TOKENS]!,
+      ...requests.subarray(tails, tails + dimensions.groups),
+    ];
   }
 }

@@ -1,5 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
-import { REQUEST_HIT_TOKENS, REQUEST_LOOKUP_WORD } from "../../../blocks/layout.ts";
+import {
+  REQUEST_HIT_TOKENS,
+  REQUEST_LOOKUP_WORD,
+  REQUEST_TAIL_TOKENS,
+} from "../../../blocks/layout.ts";
 import type { TableBuffers, Tables } from "../../../blocks/tables.ts";
 import { brokenInvariant } from "../../../errors.ts";
 import { NO_TRACE } from "../../../trace/events.ts";
@@ -118,13 +122,14 @@ export class ReplayContext implements Inbox {
   }
 
   #readLookup(slot: number): number {
-    const [asked, word, hitTokens] = this.answer(CALL_READ_LOOKUP);
+    const [asked, word, hitTokens, ...tails] = this.answer(CALL_READ_LOOKUP);
     if (asked !== slot)
       throw new ReplayDivergence(`polls the lookup of slot ${slot}, recorded: ${String(asked)}`);
     const at = this.#tables.request(slot);
     // The lookup actor may have published it in the middle of the step.
     this.#tables.requests[at + REQUEST_LOOKUP_WORD] = Number(word);
     this.#tables.requests[at + REQUEST_HIT_TOKENS] = Number(hitTokens);
+    this.#tables.requests.set(tails.map(Number), at + REQUEST_TAIL_TOKENS);
     return Number(word);
   }
 
