@@ -22,6 +22,11 @@ const HASH_LOOKAHEAD_TOKENS_MAX = 1024;
 
 /** Throws MISSING, INVALID_TYPE, INVALID_VALUE or UNSUPPORTED, naming the field, its value and the remedy. */
 export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig {
+  if (!isRecord(input)) {
+    const remedy = "Give modelName, dtype, blockSize, groups, heads and blockCount.";
+    const code = input === undefined ? "MISSING" : "INVALID_TYPE";
+    fail(code, "kvCache", input, "must describe the KV cache", remedy);
+  }
   if (typeof input.modelName !== "string" || input.modelName.replace(/\/+$/, "") === "") {
     fail(
       "MISSING",
@@ -119,6 +124,10 @@ function normalizeGroups(input: KvCacheConfigInput, blockSize: number): readonly
   return Object.freeze(
     input.groups.map((group, index): KvCacheGroup => {
       const field = `groups[${index}]`;
+      if (!isRecord(group)) {
+        const remedy = 'Give for example { kind: "full", layers: 32 }.';
+        fail("INVALID_TYPE", field, group, "is no KV-cache group", remedy);
+      }
       if (!KV_GROUP_KINDS_SUPPORTED.includes(group.kind)) {
         const problem = "this build cannot serve this kind of KV-cache group";
         fail("UNSUPPORTED", `${field}.kind`, group.kind, problem, oneOf(KV_GROUP_KINDS_SUPPORTED));
@@ -141,9 +150,10 @@ function normalizeRanks(
   const pp = rank(input.pp ?? ALONE, "pp");
   const pcp = rank(input.pcp ?? ALONE, "pcp");
   const dp = rank(input.dp ?? ALONE, "dp");
-  const dcpSize = input.dcp?.size ?? 1;
+  const dcpGiven = input.dcp ?? undefined;
+  const dcpSize = dcpGiven === undefined ? 1 : positive(dcpGiven.size, "dcp.size");
   // Decode-context ranks are a division of the tensor-parallel ones, so the rank follows from the tensor-parallel rank.
-  const dcp = rank({ rank: tp.rank % Math.max(1, dcpSize), size: dcpSize }, "dcp");
+  const dcp = rank({ rank: tp.rank % dcpSize, size: dcpSize }, "dcp");
   if (tp.size % dcp.size !== 0) {
     fail(
       "INVALID_VALUE",
@@ -153,11 +163,11 @@ function normalizeRanks(
       "Change one of the two.",
     );
   }
-  if (input.dcp !== undefined && input.dcp.rank !== dcp.rank) {
+  if (dcpGiven !== undefined && dcpGiven.rank !== dcp.rank) {
     fail(
       "INVALID_VALUE",
       "dcp.rank",
-      input.dcp.rank,
+      dcpGiven.rank,
       `must be tp.rank % dcp.size = ${dcp.rank}`,
       "Correct dcp.rank.",
     );
@@ -222,6 +232,10 @@ function normalizeLookahead(given: unknown): number {
 }
 
 function rank(value: Rank, field: string): Rank {
+  if (!isRecord(value)) {
+    const remedy = "Give for example { rank: 0, size: 2 }, or leave it out.";
+    fail("INVALID_TYPE", field, value, "must be a rank with its size", remedy);
+  }
   const size = positive(value.size, `${field}.size`);
   if (!Number.isInteger(value.rank) || value.rank < 0 || value.rank >= size) {
     fail(
@@ -250,6 +264,10 @@ function positive(value: unknown, field: string): number {
     );
   }
   return value;
+}
+
+function isRecord(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function oneOf(names: readonly string[]): string {

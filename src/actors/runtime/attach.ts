@@ -1,23 +1,17 @@
 import { destination, pino } from "pino";
 import { threadId } from "node:worker_threads";
-import { JOBS_PER_REQUEST_SLOT } from "../../blocks/capacities.ts";
 import { RequestSlots } from "../../blocks/request-slots.ts";
-import type { TableDimensions } from "../../blocks/tables.ts";
 import type { ConnectorConfig } from "../../config/connector-config.ts";
-import { readEnvironment } from "../../config/environment.ts";
-import { schedulerBlockSize, type KvCacheConfigInput } from "../../config/kv-cache-config.ts";
-import { normalizeKvCacheConfig } from "../../config/kv-cache-normalize.ts";
-import { tableDimensions } from "../../config/table-dimensions.ts";
-import { parseTransferConfig } from "../../config/transfer-config.ts";
+import type { KvCacheConfigInput } from "../../config/kv-cache-config.ts";
 import { formatWarning } from "../../config/warnings.ts";
 import { Connector } from "../../connector/connector.ts";
 import type { BlockPool } from "../../connector/hooks.ts";
-import { MooncakeKvError } from "../../errors.ts";
 import { loadNative } from "../../native/load.ts";
 import { openThreadTrace } from "../hosts/thread-trace.ts";
 import { ACTOR_SCHEDULER } from "../messages.ts";
 import type { Log } from "../step.ts";
 import { CONTROL_OWNER_WORD } from "../plan.ts";
+import { resolveAttach } from "./attach-options.ts";
 import { type AttachedConnector, faceOf } from "./attached-connector.ts";
 import type { UserKvMemory } from "./kv-memory.ts";
 import { Runtime } from "./runtime.ts";
@@ -56,19 +50,13 @@ export async function attachConnector(options: AttachOptions): Promise<AttachedC
 export async function attachRuntime(
   options: AttachOptions,
 ): Promise<{ readonly attached: AttachedConnector; readonly runtime: Runtime }> {
-  const environment = readEnvironment(options.environment ?? process.env);
-  const { config: connector, warnings } = parseTransferConfig(
-    options.kvTransferConfig,
-    environment,
-  );
-  const kvCache = normalizeKvCacheConfig(options.kvCache);
-  const logLevel = options.logLevel ?? "info";
+  const { environment, connector, warnings, kvCache, dimensions, logLevel } =
+    resolveAttach(options);
   const log =
     options.log ??
     pino({ name: "mooncake-kv", level: logLevel }, destination({ fd: 2, sync: true }));
   for (const warning of warnings)
     log.warn({ field: warning.field, value: warning.value }, formatWarning(warning));
-  const dimensions = embeddedDimensions(options, kvCache);
   const native = loadNative();
   const runtime = await Runtime.start({
     native,
@@ -117,32 +105,5 @@ function connectTo(
     threadId,
     hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
       native.hashBlocks(plan.hasherId, tokenPage, hashPage, extrasPage, fromBlock, toBlock),
-  });
-}
-
-function embeddedDimensions(
-  options: AttachOptions,
-  kvCache: ReturnType<typeof normalizeKvCacheConfig>,
-): TableDimensions {
-  const requestSlots = options.requestSlots ?? 1024;
-  const blockTokens = (kvCache.blockCount - 1) * schedulerBlockSize(kvCache);
-  const tokensPerRequestMax = options.tokensPerRequestMax ?? blockTokens;
-  for (const [field, value] of Object.entries({ requestSlots, tokensPerRequestMax })) {
-    if (Number.isInteger(value) && value >= 1 && value <= 1 << 24) continue;
-    throw new MooncakeKvError({
-      code: "INVALID_VALUE",
-      field,
-      value,
-      problem: `must be a whole number from 1 to ${1 << 24}`,
-      remedy: `Give a ${field} within these bounds, or leave it out.`,
-    });
-  }
-  return tableDimensions(kvCache, {
-    requestSlots,
-    jobSlots: JOBS_PER_REQUEST_SLOT * requestSlots,
-    tokensPerRequestMax,
-    // Waiting requests hold rows too: twice what the blocks hold, and at least one request of full length.
-    tokensMax: Math.max(2 * blockTokens, tokensPerRequestMax),
-    stepSequencesMax: 0,
   });
 }

@@ -1,5 +1,5 @@
 import { blockBytes, type KvCacheConfig } from "../../config/kv-cache-config.ts";
-import { MooncakeKvError } from "../../errors.ts";
+import { fail, MooncakeKvError } from "../../errors.ts";
 import type { ValueSegments } from "../../store/key-spaces.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 
@@ -31,8 +31,7 @@ export function openKvMemory(options: {
 } {
   const { native, kvCache, kvMemory } = options;
   if (kvMemory.kind === "user") {
-    checkSizes(kvMemory.segments, kvCache);
-    checkSegments(kvMemory.segments.flat(), kvMemory.memory.byteLength, kvCache.blockCount);
+    checkKvMemory(kvMemory, kvCache);
     const regionId = native.regionPin(kvMemory.memory);
     return {
       regionId,
@@ -45,6 +44,33 @@ export function openKvMemory(options: {
     regionId,
     segments: bytes.map((size) => [[{ regionId, offset: 0, strideBytes: size, bytes: size }]]),
   };
+}
+
+/** Throws INVALID_TYPE or INVALID_VALUE for memory of another shape, and for segments that do not fit or hold no whole block. */
+export function checkKvMemory(kvMemory: UserKvMemory, kvCache: KvCacheConfig): void {
+  const { kind, memory, segments } = (kvMemory ?? {}) as Partial<UserKvMemory>;
+  if (kind !== "user" || !(memory instanceof Uint8Array)) {
+    const remedy = 'Give { kind: "user", memory: a Uint8Array, segments }, or leave it out.';
+    const [field, value] = kind === "user" ? ["kvMemory.memory", memory] : ["kvMemory.kind", kind];
+    fail("INVALID_TYPE", field, value, "is not the KV memory of a serving loop", remedy);
+  }
+  const lists: unknown = segments;
+  if (!Array.isArray(lists) || !lists.every((group) => Array.isArray(group))) {
+    const remedy = "Give one list of segments a group, which together hold one block of it.";
+    fail("INVALID_TYPE", "kvMemory.segments", lists, "must be lists of segments", remedy);
+  }
+  checkRules(lists.flat());
+  checkSizes(lists, kvCache);
+  checkSegments(lists.flat(), memory.byteLength, kvCache.blockCount);
+}
+
+function checkRules(rules: readonly unknown[]): void {
+  for (const rule of rules) {
+    const { offset, strideBytes, bytes } = (rule ?? {}) as Partial<BlockSegment>;
+    if ([offset, strideBytes, bytes].every((value) => Number.isSafeInteger(value))) continue;
+    const remedy = "Give each segment as { offset, strideBytes, bytes } in whole numbers.";
+    fail("INVALID_TYPE", "kvMemory.segments", rule, "holds something that is no segment", remedy);
+  }
 }
 
 function checkSegments(

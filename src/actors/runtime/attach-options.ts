@@ -1,0 +1,91 @@
+/** What `attachConnector` is given, checked as a whole before anything is opened: a program without types makes mistakes too. */
+import { JOBS_PER_REQUEST_SLOT } from "../../blocks/capacities.ts";
+import type { TableDimensions } from "../../blocks/tables.ts";
+import type { ConnectorConfig } from "../../config/connector-config.ts";
+import { readEnvironment } from "../../config/environment.ts";
+import type { ConnectorEnvironment } from "../../config/environment.ts";
+import { schedulerBlockSize } from "../../config/kv-cache-config.ts";
+import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
+import { normalizeKvCacheConfig } from "../../config/kv-cache-normalize.ts";
+import { tableDimensions } from "../../config/table-dimensions.ts";
+import { parseTransferConfig } from "../../config/transfer-config.ts";
+import type { ConfigWarning } from "../../config/warnings.ts";
+import { fail } from "../../errors.ts";
+import type { AttachOptions } from "./attach.ts";
+import { checkKvMemory } from "./kv-memory.ts";
+
+export interface ResolvedAttach {
+  readonly environment: ConnectorEnvironment;
+  readonly connector: ConnectorConfig;
+  readonly warnings: readonly ConfigWarning[];
+  readonly kvCache: KvCacheConfig;
+  readonly dimensions: TableDimensions;
+  readonly logLevel: string;
+}
+
+const LOG_LEVELS: readonly string[] = ["trace", "debug", "info", "warn", "error", "silent"];
+const LOG_METHODS: readonly string[] = ["debug", "info", "warn", "error"];
+const COUNT_MAX = 1 << 24;
+
+/**
+ * Throws MooncakeKvError (MISSING, INVALID_TYPE, INVALID_VALUE, UNSUPPORTED) naming the option, its value and the remedy. The
+ * engine is chosen last, so that its absence hides no other mistake.
+ */
+export function resolveAttach(options: AttachOptions): ResolvedAttach {
+  checkObject(options, "options", "Call attachConnector({ kvCache, blockPool, ... }).");
+  checkMethods(options.blockPool, "blockPool", ["pin", "unpin"]);
+  if (options.log !== undefined) checkMethods(options.log, "log", LOG_METHODS);
+  const logLevel = options.logLevel ?? "info";
+  if (!LOG_LEVELS.includes(logLevel)) {
+    const remedy = `Use one of ${LOG_LEVELS.join(", ")}.`;
+    fail("INVALID_VALUE", "logLevel", logLevel, "is no log level", remedy);
+  }
+  const variables = options.environment ?? process.env;
+  checkObject(variables, "environment", "Give an object of names and texts, or leave it out.");
+  const kvCache = normalizeKvCacheConfig(options.kvCache);
+  if (options.kvMemory !== undefined) checkKvMemory(options.kvMemory, kvCache);
+  const dimensions = embeddedDimensions(options, kvCache);
+  const environment = readEnvironment(variables);
+  const { config: connector, warnings } = parseTransferConfig(
+    options.kvTransferConfig,
+    environment,
+  );
+  return { environment, connector, warnings, kvCache, dimensions, logLevel };
+}
+
+function embeddedDimensions(options: AttachOptions, kvCache: KvCacheConfig): TableDimensions {
+  const requestSlots = options.requestSlots ?? 1024;
+  const blockTokens = (kvCache.blockCount - 1) * schedulerBlockSize(kvCache);
+  const tokensPerRequestMax = options.tokensPerRequestMax ?? blockTokens;
+  for (const [field, value] of Object.entries({ requestSlots, tokensPerRequestMax })) {
+    if (Number.isInteger(value) && value >= 1 && value <= COUNT_MAX) continue;
+    const problem = `must be a whole number from 1 to ${COUNT_MAX}`;
+    const remedy = `Give a ${field} within these bounds, or leave it out.`;
+    fail("INVALID_VALUE", field, value, problem, remedy);
+  }
+  return tableDimensions(kvCache, {
+    requestSlots,
+    jobSlots: JOBS_PER_REQUEST_SLOT * requestSlots,
+    tokensPerRequestMax,
+    // Waiting requests hold rows too: twice what the blocks hold, and at least one request of full length.
+    tokensMax: Math.max(2 * blockTokens, tokensPerRequestMax),
+    stepSequencesMax: 0,
+  });
+}
+
+function checkObject(value: unknown, field: string, remedy: string): void {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return;
+  const code = value === undefined ? "MISSING" : "INVALID_TYPE";
+  fail(code, field, value, "must be an object", remedy);
+}
+
+function checkMethods(value: unknown, field: string, methods: readonly string[]): void {
+  const remedy = `Give an object with the methods ${methods.join(", ")}.`;
+  const holder: unknown = typeof value === "function" ? undefined : value;
+  checkObject(holder, field, remedy);
+  for (const method of methods) {
+    const given = (value as Record<string, unknown>)[method];
+    if (typeof given !== "function")
+      fail("INVALID_TYPE", `${field}.${method}`, given, "must be a function", remedy);
+  }
+}
