@@ -26,6 +26,16 @@ export type {
   ScheduledRequest,
   SchedulerStep,
 } from "./connector/connector.ts";
+export type {
+  AllBlocksCleared,
+  BlockRemoved,
+  BlockStored,
+  ExternalBlockHash,
+  KvEvent,
+  KvEventBatch,
+} from "./events/kv-events.ts";
+export { KvEventSubscriber } from "./events/subscriber.ts";
+export type { KvEventMessage, SubscriberOptions } from "./events/subscriber.ts";
 export type { BlockPool, ConnectorMetadata, ConnectorOutput } from "./connector/hooks.ts";
 export type { LoraAdapter, MultiModalItem } from "./keys/block-extra.ts";
 export { MooncakeKvError } from "./errors.ts";

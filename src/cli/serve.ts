@@ -5,6 +5,8 @@ import { readEnvironment } from "../config/environment.ts";
 import type { HashAlgorithmName } from "../config/kv-cache-config.ts";
 import { parseTransferConfig } from "../config/transfer-config.ts";
 import { formatWarning } from "../config/warnings.ts";
+import type { KvEventPublisher } from "../events/publisher.ts";
+import { openPublisher, readKvEventSettings } from "../events/settings.ts";
 import { loadNative } from "../native/load.ts";
 import { Application } from "../serving/application.ts";
 import { checkListenable } from "../serving/listening.ts";
@@ -21,6 +23,7 @@ interface ServeFlags {
   readonly host: string;
   readonly port: number;
   readonly kvTransferConfig?: string;
+  readonly kvEventsConfig?: string;
   readonly kvMemory?: number;
   readonly contextTokensMax?: number;
   readonly blockSize: number;
@@ -56,6 +59,7 @@ export function addServeCommand(program: Command): void {
       8000,
     )
     .option("--kv-transfer-config <json>", "vLLM's KV-transfer configuration, as it is")
+    .option("--kv-events-config <json>", "vLLM's configuration of KV events, as it is")
     .option(
       "--kv-memory <size>",
       "memory for KV blocks (default: 512mb, or what one request of full length needs)",
@@ -112,6 +116,7 @@ async function serve(flags: ServeFlags): Promise<void> {
     environment,
     flags.pool,
   );
+  const events = readKvEventSettings(flags.kvEventsConfig, environment);
   // A model takes minutes to fetch and convert: whatever can be wrong with the options is looked at first.
   await checkListenable(flags);
   if (flags.trace !== undefined) checkTraceFile(flags.trace);
@@ -120,18 +125,25 @@ async function serve(flags: ServeFlags): Promise<void> {
     { name: "mooncake-kv", level: flags.logLevel },
     destination({ fd: 2, sync: true }),
   );
-  for (const warning of warnings)
+  for (const warning of [...warnings, ...events.warnings])
     log.warn({ field: warning.field, value: warning.value }, formatWarning(warning));
   const native = loadNative();
+  const publisher = await openPublisher(events.settings, {
+    dataParallelRank: 0,
+    wallClockMs: Date.now,
+    log,
+  });
+  const { integerHashes } = events.settings;
   const progress = new ProgressLine(process.stderr);
-  const model = await prepareModel(flags.model, {
+  const preparation = prepareModel(flags.model, {
     cacheFolder: flags.cache ?? defaultCacheFolder(process.env),
     blockSize: flags.blockSize,
     ...(flags.contextTokensMax === undefined ? {} : { contextTokensMax: flags.contextTokensMax }),
     onProgress: ({ text, fraction }) => progress.show(text, fraction),
   });
+  const model = await orClose(publisher, preparation);
   progress.show(`starting ${model.modelName}`);
-  const application = await Application.start({
+  const start = Application.start({
     native,
     model,
     connector,
@@ -149,11 +161,13 @@ async function serve(flags: ServeFlags): Promise<void> {
     logLevel: flags.logLevel,
     log,
     http: { host: flags.host, port: flags.port, debugRoutes: flags.debugRoutes === true },
+    kvEvents: publisher === null ? undefined : { publisher, integerHashes },
     traceFile: flags.trace ?? null,
     recordFolder: flags.record,
     random: Math.random,
     wallClockMs: Date.now,
   });
+  const application = await orClose(publisher, start);
   progress.clear();
   // The one line on standard output: scripts wait for it and read the address.
   process.stdout.write(
@@ -165,6 +179,19 @@ async function serve(flags: ServeFlags): Promise<void> {
   process.stderr.write(`mooncake-kv: ${failure.message}\n`);
   await application.stop();
   process.exit(1);
+}
+
+/** Waits for a part of the start; when it fails the open publisher does not keep the process alive. */
+async function orClose<Part>(
+  publisher: KvEventPublisher | null,
+  part: Promise<Part>,
+): Promise<Part> {
+  try {
+    return await part;
+  } catch (error) {
+    await publisher?.close();
+    throw error;
+  }
 }
 
 /** SIGUSR2 writes what everything has in hand to standard error, as JSON: for a server that seems stuck. */

@@ -18,6 +18,7 @@ export interface ConnectorGauges {
   readonly waitingLookups: number;
   readonly quarantinedBlocks: number;
   readonly unknownIds: number;
+  readonly lostEvents: number;
   readonly counters: Readonly<ConnectorCounters>;
 }
 
@@ -56,6 +57,7 @@ export class Connector {
       waitingLookups: sides.hooks.waitingLookups(),
       quarantinedBlocks: sides.hooks.quarantinedBlocks(),
       unknownIds: this.scheduler.unknownIds,
+      lostEvents: this.#attached.lostEvents(),
       counters: sides.hooks.counters,
     };
   }

@@ -71,12 +71,12 @@ export class EventRingWriter {
 export class EventRingReader {
   readonly #words: Int32Array;
   readonly #mask: number;
-  #lostWord: number;
+  #lostWord = 0;
+  #lost = 0;
 
   constructor(ring: SharedArrayBuffer) {
     this.#words = new Int32Array(ring);
     this.#mask = this.#words.length - HEADER_WORDS - 1;
-    this.#lostWord = 0;
   }
 
   /** Copies of the records that are there, oldest first, at most `recordsMax`; gives their room back. */
@@ -97,13 +97,13 @@ export class EventRingReader {
     }
   }
 
-  /** Records dropped since the last call. */
-  takeLost(): number {
+  /** Records dropped since the ring was made; exact as long as fewer than 2^32 are lost between two calls. */
+  lost(): number {
     // Pairs with the writer's store of the count in `open`.
     const word = Atomics.load(this.#words, LOST_WORD);
-    const lost = (word - this.#lostWord) >>> 0;
+    this.#lost += (word - this.#lostWord) >>> 0;
     this.#lostWord = word;
-    return lost;
+    return this.#lost;
   }
 
   #word(position: number): number {

@@ -49,9 +49,6 @@ export class KvEventSource {
   readonly #readers: readonly EventRingReader[];
   readonly #digestWords = new Int32Array(HASH_STRIDE_WORDS);
   readonly #digest: Uint8Array;
-  /** Events that found their ring full, so far. */
-  lostEvents = 0;
-  takenEvents = 0;
 
   constructor(options: EventSourceOptions) {
     this.#options = options;
@@ -64,15 +61,13 @@ export class KvEventSource {
     const events: KvEvent[] = [];
     for (const reader of this.#readers)
       for (const record of reader.drain(eventsMax)) events.push(this.#event(record));
-    this.takenEvents += events.length;
     return events;
   }
 
-  /** Events lost since the last call. */
-  takeLost(): number {
+  /** Events that found their ring full, since the rings were made. */
+  lostEvents(): number {
     let lost = 0;
-    for (const reader of this.#readers) lost += reader.takeLost();
-    this.lostEvents += lost;
+    for (const reader of this.#readers) lost += reader.lost();
     return lost;
   }
 

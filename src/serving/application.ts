@@ -5,9 +5,11 @@ import type { StateDump } from "../actors/runtime/state-dump.ts";
 import type { Log } from "../actors/step.ts";
 import { RequestSlots } from "../blocks/request-slots.ts";
 import { MooncakeKvError } from "../errors.ts";
+import type { KvEventPublisher } from "../events/publisher.ts";
 import type { NativeBinding } from "../native/binding.ts";
 import { CounterBlock, COUNTERS, GAUGES } from "../trace/counters.ts";
 import { Metrics } from "../trace/metrics.ts";
+import { KvEventPublishing } from "./kv-event-publishing.ts";
 import { FrontEnd } from "./front-end.ts";
 import type { PreparedModel } from "./model/prepared-model.ts";
 import { loadTokenizer, type ModelTokenizer } from "./model/tokenizer.ts";
@@ -16,13 +18,20 @@ import { type ServingRuntimeOptions, startServingRuntime } from "./serving-runti
 import { PromptEncoder } from "./tokenizing/prompt-encoder.ts";
 import { checkTraceFile, ServingTrace } from "./serving-trace.ts";
 
-export interface ApplicationOptions extends Omit<ServingRuntimeOptions, "endTokenIds" | "trace"> {
+export interface ApplicationOptions extends Omit<
+  ServingRuntimeOptions,
+  "endTokenIds" | "trace" | "kvEvents"
+> {
   /** null: no HTTP server, only the front end (benchmarks). */
   readonly http: {
     readonly host: string;
     readonly port: number;
     readonly debugRoutes: boolean;
   } | null;
+  /** Where KV events go, and the form of their hashes; absent: none are made. Closed with the application. */
+  readonly kvEvents?:
+    | { readonly publisher: KvEventPublisher; readonly integerHashes: boolean }
+    | undefined;
   /** Chrome trace file, or null for no tracing. */
   readonly traceFile: string | null;
   /** Uniform in [0, 1). */
@@ -47,6 +56,7 @@ export class Application {
   readonly failed: Promise<MooncakeKvError>;
   readonly #trace: ServingTrace | null;
   readonly #prompts: PromptEncoder | null;
+  readonly #events: KvEventPublishing | null;
   readonly #shutdownTimeoutMs: number;
   #stopped: Promise<number> | undefined;
 
@@ -58,6 +68,7 @@ export class Application {
     server: OpenAiServer | null;
     trace: ServingTrace | null;
     prompts: PromptEncoder | null;
+    events: KvEventPublishing | null;
     shutdownTimeoutMs: number;
   }) {
     this.modelName = parts.modelName;
@@ -67,6 +78,7 @@ export class Application {
     this.server = parts.server;
     this.#trace = parts.trace;
     this.#prompts = parts.prompts;
+    this.#events = parts.events;
     this.#shutdownTimeoutMs = parts.shutdownTimeoutMs;
     this.failed = new Promise((resolve) => {
       this.runtime.supervisor.on("givenUp", (actor, cause) => {
@@ -88,6 +100,7 @@ export class Application {
       trace: options.traceFile !== null,
     });
     const frontEnd = startFrontEnd(runtime, log);
+    const events = publishEvents(runtime, options.kvEvents?.publisher);
     let trace: ServingTrace | null = null;
     let prompts: PromptEncoder | null = null;
     let server: OpenAiServer | null = null;
@@ -100,6 +113,7 @@ export class Application {
         server,
         trace,
         prompts,
+        events,
         shutdownTimeoutMs: options.connector.shutdownTimeoutMs,
       });
     try {
@@ -120,7 +134,7 @@ export class Application {
           wallClockMs: options.wallClockMs,
           healthy: () => runtime.healthy(),
           dumpState: () => dumpServing(runtime, frontEnd),
-          metrics: startMetrics(runtime, native, model),
+          metrics: startMetrics(runtime, native, model, events),
           log,
         });
       }
@@ -155,6 +169,7 @@ export class Application {
     this.frontEnd.close();
     this.runtime.native.wakeClose(this.runtime.plan.wakeIds[ACTOR_FRONT_END]!);
     await this.#trace?.close();
+    await this.#events?.close();
     return inFlight;
   }
 }
@@ -194,7 +209,21 @@ function startFrontEnd(runtime: Runtime, log: Log): FrontEnd {
   return frontEnd;
 }
 
-function startMetrics(runtime: Runtime, native: NativeBinding, model: PreparedModel): Metrics {
+function publishEvents(
+  { kvEvents }: Runtime,
+  publisher: KvEventPublisher | undefined,
+): KvEventPublishing | null {
+  return kvEvents === null || publisher === undefined
+    ? null
+    : new KvEventPublishing(kvEvents, publisher);
+}
+
+function startMetrics(
+  runtime: Runtime,
+  native: NativeBinding,
+  model: PreparedModel,
+  events: KvEventPublishing | null,
+): Metrics {
   const metrics = new Metrics();
   const counters = new CounterBlock(runtime.plan.counters, ACTOR_FRONT_END);
   metrics.addSource({
@@ -207,6 +236,8 @@ function startMetrics(runtime: Runtime, native: NativeBinding, model: PreparedMo
       counters.set(GAUGES.poolCapacityBytes, pool.bytesMax);
       counters.set(GAUGES.poolKeys, pool.keys);
       counters.set(COUNTERS.poolEvictions, pool.evictions);
+      counters.set(COUNTERS.kvEventsPublished, events?.feed.published ?? 0);
+      counters.set(COUNTERS.kvEventsLost, events?.feed.lost ?? 0);
     },
   });
   return metrics;

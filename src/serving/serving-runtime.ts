@@ -37,6 +37,8 @@ export interface ServingRuntimeOptions {
   /** When an actor that keeps dying is given up. Default: RESTART_LIMITS. */
   readonly restartLimits?: RestartLimits;
   readonly trace: boolean;
+  /** KV events are made, with this form of hashes. Default: none. */
+  readonly kvEvents?: { readonly integerHashes: boolean } | undefined;
   /** Folder for recordings of all actors' steps; hosts/replay runs them again. Default: none. */
   readonly recordFolder?: string | undefined;
   readonly logLevel: string;
@@ -108,6 +110,7 @@ export async function startServingRuntime(options: ServingRuntimeOptions): Promi
     }),
     ...(options.restartLimits === undefined ? {} : { restartLimits: options.restartLimits }),
     trace: options.trace,
+    kvEvents: options.kvEvents,
     recordFolder: options.recordFolder,
     logLevel: options.logLevel,
     log: options.log,

@@ -131,6 +131,14 @@ export const COUNTER_FAMILIES = {
     "Trace events dropped because an actor's ring was full.",
     ACTOR,
   ),
+  kvEventsPublished: counter(
+    "mooncake_kv_events_published_total",
+    "KV events handed to the publisher.",
+  ),
+  kvEventsLost: counter(
+    "mooncake_kv_events_lost_total",
+    "KV events that found a ring or the publisher's queue full.",
+  ),
   poolEvictions: counter(
     "mooncake_kv_pool_evictions_total",
     "Keys that the pool evicted to make room.",

@@ -126,6 +126,7 @@ class Thread {
       nowMs: () => 0,
       send: (actor, message) => void house.mailboxes[actor]!.push(message),
       flushWakes: () => undefined,
+      events: null,
       hashBlocks: (_tokens, _hashes, _extras, from, to) => to - from,
     });
   }

@@ -92,6 +92,7 @@ class Loop {
         if (!this.mailboxes[actor]!.push(message)) throw new Error("mailbox full");
       },
       flushWakes: () => undefined,
+      events: null,
       hashBlocks: (_tokens, _hashes, _extras, from, to) => {
         this.hashed.push([from, to]);
         return to - from;

@@ -92,6 +92,8 @@ describe("metrics", () => {
       mooncake_kv_actor_restarts_total: "counter",
       mooncake_kv_stale_messages_total: "counter",
       mooncake_kv_trace_lost_events_total: "counter",
+      mooncake_kv_events_published_total: "counter",
+      mooncake_kv_events_lost_total: "counter",
       mooncake_kv_pool_evictions_total: "counter",
       mooncake_kv_request_slots_in_use: "gauge",
       mooncake_kv_pinned_blocks: "gauge",

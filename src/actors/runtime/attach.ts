@@ -6,6 +6,7 @@ import type { KvCacheConfigInput } from "../../config/kv-cache-config.ts";
 import { formatWarning } from "../../config/warnings.ts";
 import { Connector } from "../../connector/connector.ts";
 import type { BlockPool } from "../../connector/hooks.ts";
+import { openPublisher, readKvEventSettings } from "../../events/settings.ts";
 import { loadNative } from "../../native/load.ts";
 import { openThreadTrace } from "../hosts/thread-trace.ts";
 import { ACTOR_SCHEDULER } from "../messages.ts";
@@ -25,6 +26,11 @@ export interface AttachOptions {
   readonly blockPool: BlockPool;
   /** Your KV memory with the segments of a block, per group; absent: memory of the runtime's own, see `kvMemory`. */
   readonly kvMemory?: UserKvMemory;
+  /**
+   * vLLM's configuration of KV events: JSON text or object. With `enable_kv_cache_events` the scheduler side's `takeEvents` gives
+   * events of saved blocks; with publisher zmq `publishEvents` sends them. Default: no events.
+   */
+  readonly kvEventsConfig?: unknown;
   /** Requests waiting, running or draining at a time. Default 1024. */
   readonly requestSlots?: number;
   /** Longest prompt with its answer, in tokens. Default: what fits in all blocks. */
@@ -52,13 +58,20 @@ export async function attachRuntime(
 ): Promise<{ readonly attached: AttachedConnector; readonly runtime: Runtime }> {
   const { environment, connector, warnings, kvCache, dimensions, logLevel } =
     resolveAttach(options);
+  const events = readKvEventSettings(options.kvEventsConfig, environment);
   const log =
     options.log ??
     pino({ name: "mooncake-kv", level: logLevel }, destination({ fd: 2, sync: true }));
-  for (const warning of warnings)
+  for (const warning of [...warnings, ...events.warnings])
     log.warn({ field: warning.field, value: warning.value }, formatWarning(warning));
   const native = loadNative();
-  const runtime = await Runtime.start({
+  const publisher = await openPublisher(events.settings, {
+    dataParallelRank: kvCache.dp.rank,
+    wallClockMs: Date.now,
+    log,
+  });
+  const { config: eventsConfig, integerHashes } = events.settings;
+  const starting = Runtime.start({
     native,
     kvCache,
     connector,
@@ -67,15 +80,19 @@ export async function attachRuntime(
     kvMemory: options.kvMemory ?? { kind: "managed" },
     scheduler: null,
     trace: false,
+    kvEvents: eventsConfig.enabled ? { integerHashes } : undefined,
     logLevel,
     log,
   });
+  let runtime: Runtime | undefined;
   try {
+    runtime = await starting;
     const embedded = connectTo(runtime, options.blockPool, connector, log);
     const kvMemory = options.kvMemory === undefined ? native.regionView(runtime.regionId) : null;
-    return { attached: faceOf(runtime, embedded, kvMemory), runtime };
+    return { attached: faceOf(runtime, embedded, kvMemory, publisher), runtime };
   } catch (error) {
-    await runtime.stop();
+    await runtime?.stop();
+    await publisher?.close();
     throw error;
   }
 }
@@ -103,6 +120,7 @@ function connectTo(
     mailbox: ends.mailboxes[ACTOR_SCHEDULER]!,
     owner: control.subarray(CONTROL_OWNER_WORD, CONTROL_OWNER_WORD + 1),
     threadId,
+    events: runtime.kvEvents,
     hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
       native.hashBlocks(plan.hasherId, tokenPage, hashPage, extrasPage, fromBlock, toBlock),
   });

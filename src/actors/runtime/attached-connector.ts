@@ -1,4 +1,7 @@
 import type { Connector } from "../../connector/connector.ts";
+import { KvEventFeed } from "../../events/event-feed.ts";
+import type { KvEvent } from "../../events/kv-events.ts";
+import type { KvEventPublisher } from "../../events/publisher.ts";
 import { ACTOR_NAMES } from "../messages.ts";
 import type { Runtime } from "./runtime.ts";
 import type { StateDump } from "./state-dump.ts";
@@ -18,6 +21,17 @@ export interface AttachedConnector {
   readonly connector: Connector;
   /** Bytes of all KV blocks, when the runtime owns them: block b starts at b * (bytes / blockCount). null with your memory. */
   readonly kvMemory: ArrayBuffer | null;
+  /**
+   * Publishes one batch of KV events: `local` (of your own blocks, medium "GPU") and then what `takeEvents` would give. Call once a
+   * step, as vLLM's scheduler does. Never waits. Nothing happens when there are no events, or without publisher zmq in
+   * `kvEventsConfig`.
+   */
+  publishEvents(local?: readonly KvEvent[]): void;
+  /** Where the KV events go, with the ports that were chosen; null when none are published. */
+  readonly eventEndpoints: {
+    readonly endpoint: string;
+    readonly replayEndpoint: string | null;
+  } | null;
   /** False while an actor that should run does not, and after `stop`. */
   healthy(): boolean;
   /** Calls `listener` from now on; events need turns of the event loop. Returns a function that takes it away again. */
@@ -39,16 +53,26 @@ export function faceOf(
   runtime: Runtime,
   connector: Connector,
   kvMemory: ArrayBuffer | null,
+  publisher: KvEventPublisher | null,
 ): AttachedConnector {
+  const feed =
+    runtime.kvEvents === null || publisher === null
+      ? null
+      : new KvEventFeed(runtime.kvEvents, publisher);
   return {
     connector,
     kvMemory,
+    publishEvents: (local) => feed?.pass(local),
+    eventEndpoints: publisher,
     healthy: () => runtime.healthy(),
     on: (event, listener) => listen(runtime, event, listener),
     dump: () => runtime.dump(),
-    stop: () => {
+    stop: async () => {
       connector.close();
-      return runtime.stop();
+      const inFlight = await runtime.stop();
+      feed?.pass();
+      await publisher?.close();
+      return inFlight;
     },
   };
 }

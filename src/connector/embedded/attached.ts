@@ -5,6 +5,8 @@ import { PageAllocator } from "../../blocks/page-arena.ts";
 import type { RequestSlots } from "../../blocks/request-slots.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import { MooncakeKvError } from "../../errors.ts";
+import type { KvEventSource } from "../../events/event-source.ts";
+import type { KvEvent } from "../../events/kv-events.ts";
 import type { BlockPool } from "../hooks.ts";
 import type { ConnectorLog, SchedulerPorts, SidePorts } from "../ports.ts";
 import type { ConnectorSettings } from "../settings.ts";
@@ -26,6 +28,8 @@ export interface ConnectorEnds extends SidePorts {
   /** worker_threads' threadId of the calling thread. */
   readonly threadId: number;
   readonly hashBlocks: NonNullable<SchedulerPorts["hashBlocks"]>;
+  /** KV events of this runtime's saves; null: none are made. */
+  readonly events: KvEventSource | null;
   /** Wakes every actor that has got a message since the last call. */
   flushWakes(): void;
 }
@@ -119,6 +123,15 @@ export class Attached {
       if (id !== undefined && loadLost) this.#abandoned.push(id);
     });
   }
+
+  takeEvents(): readonly KvEvent[] {
+    return this.#ends.events?.take() ?? [];
+  }
+  /** KV events that found no room, because nobody took those before them. */
+  lostEvents(): number {
+    return this.#ends.events?.lostEvents() ?? 0;
+  }
+
   takeAbandoned(): readonly string[] {
     const abandoned = this.#abandoned;
     this.#abandoned = [];

@@ -2,6 +2,7 @@ import { OUTCOME_NAMES } from "../../actors/messages.ts";
 import { NONE, REQUEST_FLAG_NO_REUSE } from "../../blocks/layout.ts";
 import type { RequestSlots } from "../../blocks/request-slots.ts";
 import { MooncakeKvError } from "../../errors.ts";
+import type { KvEvent } from "../../events/kv-events.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "../hooks.ts";
 import type { ConnectorMetadata } from "../hooks.ts";
 import { checkWhole } from "./arguments.ts";
@@ -151,10 +152,12 @@ export class SchedulerFace {
     return slot === NONE ? "NONE" : (OUTCOME_NAMES[sides.hooks.outcome(slot)] ?? "NONE");
   }
 
-  /** take_events: KV-cache events are not published by this build, so the list is empty. */
-  takeEvents(): readonly never[] {
-    this.#attached.enter();
-    return [];
+  /**
+   * take_events: one BlockStored for each block that the pool has now and had not before. Empty unless KV events are enabled;
+   * then call it in every step, because events that nobody takes are lost in the end (`gauges().lostEvents`).
+   */
+  takeEvents(): readonly KvEvent[] {
+    return this.#attached.enter().takeEvents();
   }
 
   #slot(id: string): number {
