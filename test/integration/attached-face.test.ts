@@ -13,9 +13,11 @@ test("the face of an attached connector", async () => {
   expect(Object.keys(attached).toSorted()).toEqual([
     "connector",
     "dump",
+    "eventEndpoints",
     "healthy",
     "kvMemory",
     "on",
+    "publishEvents",
     "stop",
   ]);
   expect(attached.healthy()).toBe(true);
