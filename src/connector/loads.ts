@@ -6,7 +6,7 @@ import {
   JOB_TICKET,
   NONE,
 } from "../blocks/layout.ts";
-import type { Deadlines } from "./deadlines.ts";
+import type { Deadlines } from "../blocks/deadlines.ts";
 import type { ConnectorMetadata } from "./hooks.ts";
 import type { Jobs } from "./jobs.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";

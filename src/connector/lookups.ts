@@ -19,7 +19,7 @@ import {
   REQUEST_HIT_TOKENS,
   REQUEST_LOOKUP_ASKED_WORD,
 } from "../blocks/layout.ts";
-import { Deadlines } from "./deadlines.ts";
+import { Deadlines } from "../blocks/deadlines.ts";
 import type { EngineHealth } from "./engine-health.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "./hooks.ts";
 import { writeQuestion } from "./lookup-question.ts";

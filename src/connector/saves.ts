@@ -1,7 +1,7 @@
 import { OUTCOME_HIT } from "../actors/messages.ts";
 import { JOB_CHUNK_FIRST, JOB_GENERATION, NONE, REQUEST_BLOCKS } from "../blocks/layout.ts";
 import { brokenInvariant, MooncakeKvError } from "../errors.ts";
-import type { Deadlines } from "./deadlines.ts";
+import type { Deadlines } from "../blocks/deadlines.ts";
 import type { Hashes } from "./hashes.ts";
 import type { ConnectorMetadata } from "./hooks.ts";
 import type { Jobs } from "./jobs.ts";

@@ -14,7 +14,7 @@ import {
   REQUEST_GENERATION,
 } from "../blocks/layout.ts";
 import { brokenInvariant } from "../errors.ts";
-import { Deadlines } from "./deadlines.ts";
+import { Deadlines } from "../blocks/deadlines.ts";
 import { EngineHealth } from "./engine-health.ts";
 import { Hashes } from "./hashes.ts";
 import { FAILURE_BASE } from "./hooks.ts";

@@ -1,5 +1,5 @@
 import { JOB_HANDED_OUT } from "../blocks/layout.ts";
-import type { Deadlines } from "./deadlines.ts";
+import type { Deadlines } from "../blocks/deadlines.ts";
 import type { ConnectorMetadata } from "./hooks.ts";
 import type { Jobs } from "./jobs.ts";
 

@@ -21,7 +21,7 @@ import {
   NONE,
   stateOf,
 } from "../blocks/layout.ts";
-import { Deadlines } from "./deadlines.ts";
+import { Deadlines } from "../blocks/deadlines.ts";
 import type { ConnectorMetadata, ConnectorOutput } from "./hooks.ts";
 import {
   addDoneLoad,

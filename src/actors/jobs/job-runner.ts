@@ -2,7 +2,7 @@ import { recordStale } from "../mailbox/stale.ts";
 import { widenTime } from "../../blocks/int32-time.ts";
 import { JOB_STATE_NEW, NONE } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
-import { Deadlines } from "../../connector/deadlines.ts";
+import { Deadlines } from "../../blocks/deadlines.ts";
 import type { EngineChannel } from "../../store/engine.ts";
 import {
   ACTOR_SCHEDULER,

@@ -1,4 +1,4 @@
-import { NONE } from "../blocks/layout.ts";
+import { NONE } from "./layout.ts";
 
 /**
  * Deadlines of at most one wait for each id in [0, capacity): a binary heap with the place of every id, so that an answered
