@@ -47,6 +47,31 @@ export interface Log {
   error(fields: object, text: string): void;
 }
 
+/** A lookup for another process to answer. */
+export interface RemoteQuestion {
+  /** The asker's number for it; it comes back with the answer. */
+  readonly record: number;
+  readonly tokens: number;
+  readonly hashBytes: number;
+  /** All hashes in a row; they belong to the receiver. */
+  readonly hashes: Uint8Array;
+}
+export interface RemoteAnswer {
+  readonly record: number;
+  /** OUTCOME_HIT: the other process has answered, with 0 tokens for a miss. Otherwise why it did not. */
+  readonly outcome: number;
+  readonly hitTokens: number;
+  /** Group, and the tokens whose hash names its last block. As received: not checked. */
+  readonly tails: readonly (readonly [group: number, tokens: number])[];
+}
+/** Never blocks. Every question is answered exactly once, in bounded time; the host calls the actor's step when there is an answer. */
+export interface RemoteLookups {
+  /** How many more questions it takes now. */
+  room(): number;
+  ask(question: RemoteQuestion): void;
+  poll(): RemoteAnswer | null;
+}
+
 export interface ActorContext {
   /** This incarnation's number, from 1. */
   readonly epoch: number;
@@ -58,6 +83,8 @@ export interface ActorContext {
   readonly trace: TraceWriter;
   /** The actor's channel to the storage engine (lookup, loader, saver). */
   readonly engine: EngineChannel;
+  /** Another process that answers lookups, where the configuration names one (lookup). Recorded. */
+  readonly remoteLookups?: RemoteLookups | undefined;
   /**
    * Puts a message in another actor's mailbox; the host wakes the receiver once after the step. The mailboxes are sized as
    * the sum of what their senders may have in flight, so a full one is a broken invariant and throws. Where a receiver may

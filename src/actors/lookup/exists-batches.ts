@@ -6,12 +6,22 @@ import { ItemQueue } from "../jobs/item-queue.ts";
 import { outcomeOfCode } from "../jobs/outcomes.ts";
 import { countBatch, type StoreMetrics } from "../jobs/store-metrics.ts";
 import type { ActorContext } from "../step.ts";
-import type { KeyOrder } from "./key-order.ts";
+import type { Asking } from "./asking.ts";
+import type { HitOrder, KeyOrder, KeyOrderOptions } from "./key-order.ts";
 import type { LookupCounters } from "./lookup-counters.ts";
 import type { LookupRecords } from "./lookup-records.ts";
+import { PlannedKeys } from "./planned-keys.ts";
+import { PrefixKeys } from "./prefix-keys.ts";
+
+export interface ExistsOptions extends KeyOrderOptions {
+  /** Exists batches of one lookup in the engine at a time. Default 2. */
+  readonly batchesPerLookupMax?: number;
+  readonly metrics?: StoreMetrics;
+}
 
 /** The engine's part of lookups: exists batches in the order of their keys, lookups in turn, no more once the rest says nothing. */
-export class ExistsBatches {
+export class ExistsBatches implements Asking {
+  readonly hits: HitOrder;
   /** Batches of predecessors that are still in the engine. */
   foreign = 0;
   readonly #tables: Tables;
@@ -25,25 +35,20 @@ export class ExistsBatches {
   /** Per batch slot, sized with the first batch: number of its first key. */
   #batchFrom = new Int32Array(0);
 
-  constructor(
-    tables: Tables,
-    records: LookupRecords,
-    keys: KeyOrder,
-    keySpaceId: number,
-    options: { readonly batchesPerLookupMax?: number; readonly metrics?: StoreMetrics },
-    counters: LookupCounters,
-  ) {
-    this.#tables = tables;
+  constructor(options: ExistsOptions, records: LookupRecords, counters: LookupCounters) {
+    this.#tables = options.tables;
     this.#records = records;
-    this.#keys = keys;
-    this.#keySpaceId = keySpaceId;
+    this.#keySpaceId = options.keySpace.keySpaceId;
     this.#perLookupMax = options.batchesPerLookupMax ?? 2;
     this.#metrics = options.metrics;
     this.#counters = counters;
     this.#queue = new ItemQueue(records.capacity);
+    const Keys = options.rules.uniform ? PrefixKeys : PlannedKeys;
+    this.#keys = new Keys(options, records.capacity);
+    this.hits = this.#keys;
   }
 
-  adopt(engine: EngineChannel): void {
+  adopt({ engine }: ActorContext): void {
     engine.forEachSubmitted(() => this.foreign++);
     this.#counters.adoptedBatches = this.foreign;
   }
@@ -53,7 +58,8 @@ export class ExistsBatches {
   }
 
   /** One batch for each lookup in turn, until the channel is full. */
-  pump(engine: EngineChannel, context: ActorContext): void {
+  pump(context: ActorContext): void {
+    const { engine } = context;
     while (this.#queue.size > 0) {
       const batch = engine.acquire();
       if (batch < 0) {
@@ -67,7 +73,8 @@ export class ExistsBatches {
   }
 
   /** Takes completions; `settled` may close the record. */
-  poll(engine: EngineChannel, context: ActorContext, settled: (record: number) => void): void {
+  poll(context: ActorContext, settled: (record: number) => void): void {
+    const { engine } = context;
     for (let batch = engine.poll(); batch >= 0; batch = engine.poll()) {
       // A predecessor's question was asked again, or nobody wants it.
       const own = engine.epoch(batch) === context.epoch;

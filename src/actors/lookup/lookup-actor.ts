@@ -3,9 +3,7 @@ import { widenTime } from "../../blocks/int32-time.ts";
 import { LOOKUP_RECORDS_PER_SLOT } from "../../blocks/capacities.ts";
 import { NONE, REQUEST_LOOKUP_HASHED_BLOCKS, REQUEST_LOOKUP_TOKENS } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
-import type { EngineChannel } from "../../store/engine.ts";
 import { COUNTERS } from "../../trace/counters.ts";
-import type { StoreMetrics } from "../jobs/store-metrics.ts";
 import {
   ACTOR_SCHEDULER,
   OUTCOME_CANCELLED,
@@ -21,23 +19,22 @@ import {
 } from "../messages.ts";
 import type { Actor, ActorContext, ActorInspection, Inbox } from "../step.ts";
 import { Answers } from "./answers.ts";
-import { ExistsBatches } from "./exists-batches.ts";
+import type { Asking } from "./asking.ts";
+import { ExistsBatches, type ExistsOptions } from "./exists-batches.ts";
 import { countOutcome, createLookupCounters, type LookupCounters } from "./lookup-counters.ts";
 import { inspectLookups } from "./inspect.ts";
-import type { KeyOrder, KeyOrderOptions } from "./key-order.ts";
+import type { HitOrder } from "./key-order.ts";
 import { failureOf } from "./lookup-outcome.ts";
 import { LookupRecords, RECORD_ASKING, RECORD_HASHING } from "./lookup-records.ts";
-import { PlannedKeys } from "./planned-keys.ts";
-import { PrefixKeys } from "./prefix-keys.ts";
+import { RemoteQuestions } from "./remote-questions.ts";
 import { PromptHashing } from "./prompt-hashing.ts";
 import { forEachQuestion, isCurrent, promptBlocks } from "./requests.ts";
 
-export interface LookupOptions extends KeyOrderOptions {
+export interface LookupOptions extends ExistsOptions {
   /** Blocks hashed in one step. Default 1024: about 150 us. */
   readonly hashBlocksPerStep?: number;
-  /** Exists batches of one lookup in the engine at a time. Default 2. */
-  readonly batchesPerLookupMax?: number;
-  readonly metrics?: StoreMetrics;
+  /** Lookups are answered by another process (`context.remoteLookups`) instead of the engine. */
+  readonly remote?: { readonly digestBytes: number } | undefined;
 }
 
 /**
@@ -48,11 +45,11 @@ export class LookupActor implements Actor {
   readonly counters: LookupCounters = createLookupCounters();
   readonly #tables: Tables;
   readonly #options: LookupOptions;
-  readonly #keys: KeyOrder;
+  readonly #hits: HitOrder;
   readonly #hashing: PromptHashing;
   readonly #answers: Answers;
   readonly #records: LookupRecords;
-  readonly #batches: ExistsBatches;
+  readonly #asking: Asking;
   /** Generation of the slot that waits for `hashed`, or NONE. */
   readonly #hashAsked: Int32Array;
   #started = false;
@@ -60,7 +57,7 @@ export class LookupActor implements Actor {
   #stopMs = Infinity;
 
   constructor(options: LookupOptions) {
-    const { tables, keySpace } = options;
+    const { tables } = options;
     const { requestSlots } = tables.dimensions;
     this.#tables = tables;
     this.#options = options;
@@ -68,38 +65,33 @@ export class LookupActor implements Actor {
     this.#answers = new Answers(tables);
     const records = LOOKUP_RECORDS_PER_SLOT * requestSlots;
     this.#records = new LookupRecords(records, requestSlots);
-    this.#keys = new (options.rules.uniform ? PrefixKeys : PlannedKeys)(options, records);
-    this.#batches = new ExistsBatches(
-      tables,
-      this.#records,
-      this.#keys,
-      keySpace.keySpaceId,
-      options,
-      this.counters,
-    );
+    this.#asking =
+      options.remote === undefined
+        ? new ExistsBatches(options, this.#records, this.counters)
+        : new RemoteQuestions({ ...options, ...options.remote }, this.#records, this.counters);
+    this.#hits = this.#asking.hits;
     this.#hashAsked = new Int32Array(requestSlots).fill(NONE);
   }
 
   step(inbox: Inbox, _tables: Tables, context: ActorContext): number {
-    const { engine } = context;
-    if (!this.#started) this.#adopt(engine, context);
-    this.#batches.poll(engine, context, (record) => this.#finishIfDone(record, context));
+    if (!this.#started) this.#adopt(context);
+    this.#asking.poll(context, (record) => this.#finishIfDone(record, context));
     for (let message = inbox.next(); message !== null; message = inbox.next())
       this.#receive(message, context);
     this.#hash(context);
-    this.#batches.pump(engine, context);
+    this.#asking.pump(context);
     if (context.nowMs() >= this.#stopMs) this.#giveUpAll(context);
     return this.#hashing.pending() > 0 ? context.nowMs() : this.#stopMs;
   }
 
   idle(): boolean {
-    return this.#records.used === 0 && this.#hashing.pending() === 0 && this.#batches.foreign === 0;
+    return this.#records.used === 0 && this.#hashing.pending() === 0 && this.#asking.foreign === 0;
   }
 
   inspect(nowMs: number): ActorInspection {
     const queues = {
       promptsToHash: this.#hashing.pending(),
-      batchesOfPredecessors: this.#batches.foreign,
+      batchesOfPredecessors: this.#asking.foreign,
     };
     return inspectLookups(this.counters, this.#records, queues, nowMs);
   }
@@ -179,7 +171,7 @@ export class LookupActor implements Actor {
     // Nothing past the prompt is hashed here: a hit beyond needs hashes that the scheduler side has written before it asks.
     const hashable = Math.max(hashedBlocks, promptBlocks(this.#tables, slot));
     records.beganMs[record] = context.nowMs();
-    records.hashBlocks[record] = this.#keys.hashBlocks(tokens, hashable);
+    records.hashBlocks[record] = this.#hits.hashBlocks(tokens, hashable);
     this.#hashing.enter(slot, generation, records.hashBlocks[record], hashedBlocks);
     this.#ask(record, context);
   }
@@ -191,8 +183,8 @@ export class LookupActor implements Actor {
     const hashBlocks = records.hashBlocks[record]!;
     if (!this.#hashing.covers(slot, hashBlocks)) return;
     records.phase[record] = RECORD_ASKING;
-    records.endKey[record] = this.#keys.begin(record, records.tokens[record]!, hashBlocks);
-    if (records.hasMore(record)) this.#batches.enqueue(record);
+    records.endKey[record] = this.#hits.begin(record, records.tokens[record]!, hashBlocks);
+    if (records.hasMore(record)) this.#asking.enqueue(record);
     else this.#finishIfDone(record, context);
   }
 
@@ -235,7 +227,7 @@ export class LookupActor implements Actor {
     if (waits || records.hasMore(record)) return;
     const failure = failureOf(records, record);
     if (failure !== OUTCOME_NONE) return this.#finish(record, failure, 0, context);
-    const hit = this.#keys.hitTokens(record);
+    const hit = this.#hits.hitTokens(record);
     this.#finish(record, hit > 0 ? OUTCOME_HIT : OUTCOME_MISS, hit, context);
   }
 
@@ -249,8 +241,8 @@ export class LookupActor implements Actor {
     this.#options.metrics?.add(COUNTERS.lookups + outcome, 1);
     records.close(record);
     this.#hashing.leave(slot, generation);
-    this.#answers.publish(slot, attempt, context.epoch, state, hit, this.#keys.tailTokens(record));
-    this.#keys.end(record);
+    this.#answers.publish(slot, attempt, context.epoch, state, hit, this.#hits.tailTokens(record));
+    this.#hits.end(record);
     context.send(ACTOR_SCHEDULER, { kind: "lookupDone", slot, generation, attempt });
   }
 
@@ -262,9 +254,9 @@ export class LookupActor implements Actor {
   }
 
   /** Takes over from a dead predecessor (none: finds nothing): questions in the table without an answer are asked again. */
-  #adopt(engine: EngineChannel, context: ActorContext): void {
+  #adopt(context: ActorContext): void {
     this.#started = true;
-    this.#batches.adopt(engine);
+    this.#asking.adopt(context);
     if (context.epoch === 1) return;
     forEachQuestion(this.#tables, (slot, generation, attempt) =>
       this.#adoptQuestion(slot, generation, attempt, context),
