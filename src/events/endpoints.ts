@@ -1,6 +1,6 @@
 /** ZeroMQ addresses by vLLM's rules: who binds, and which port each data-parallel rank has. */
 import { isIPv6 } from "node:net";
-import { fail } from "../errors.ts";
+import { fail, MooncakeKvError } from "../errors.ts";
 
 /** A bind to this address takes the host's own address and any free port. */
 const ANY_PORT = "tcp://*:0";
@@ -38,22 +38,56 @@ export function isBound(endpoint: string): boolean {
   return endpoint.includes("*") || endpoint.includes("::") || /^(ipc|inproc):/.test(endpoint);
 }
 
-interface BindableSocket {
+interface AddressableSocket {
   ipv6: boolean;
   readonly lastEndpoint: string | null;
   bind(address: string): Promise<void>;
+  connect(address: string): void;
 }
 
-/** Binds, and returns the address by which others reach it. `hostAddress` stands in for the wildcard of "tcp://*:0". */
+/**
+ * Binds, and returns the address by which others reach it. `hostAddress` stands in for the wildcard of "tcp://*:0". Throws
+ * INVALID_VALUE naming the setting `field` when the address is in use or not of this machine.
+ */
 export async function bindSocket(
-  socket: BindableSocket,
+  field: string,
+  socket: AddressableSocket,
   endpoint: string,
-  hostAddress: string,
+  hostAddress: () => string,
 ): Promise<string> {
-  const address = endpoint === ANY_PORT ? `tcp://${bracketed(hostAddress)}:0` : endpoint;
-  if (address.includes("[") || address.includes("::")) socket.ipv6 = true;
-  await socket.bind(address);
-  return endpoint === ANY_PORT ? (socket.lastEndpoint ?? address) : endpoint;
+  const any = endpoint === ANY_PORT;
+  const address = any ? `tcp://${bracketed(hostAddress())}:0` : endpoint;
+  if (isVersion6(address)) socket.ipv6 = true;
+  try {
+    await socket.bind(address);
+  } catch (cause) {
+    throw unusable(field, address, "bound", cause);
+  }
+  return any ? (socket.lastEndpoint ?? address) : endpoint;
+}
+
+/** Throws INVALID_VALUE naming the setting `field` for what is no address. The other side need not be there yet. */
+export function connectSocket(field: string, socket: AddressableSocket, endpoint: string): void {
+  if (isVersion6(endpoint)) socket.ipv6 = true;
+  try {
+    socket.connect(endpoint);
+  } catch (cause) {
+    throw unusable(field, endpoint, "connected to", cause);
+  }
+}
+
+function isVersion6(address: string): boolean {
+  return address.includes("[") || address.includes("::");
+}
+function unusable(field: string, value: string, what: string, cause: unknown): MooncakeKvError {
+  return new MooncakeKvError({
+    code: "INVALID_VALUE",
+    field: `kv_events_config.${field}`,
+    value,
+    problem: `cannot be ${what}: ${cause instanceof Error ? cause.message : String(cause)}`,
+    remedy: "Give another address, or end the process that uses this one.",
+    cause,
+  });
 }
 function bracketed(address: string): string {
   return isIPv6(address) ? `[${address}]` : address;

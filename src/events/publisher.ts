@@ -1,7 +1,7 @@
 import type { Publisher, Router } from "zeromq";
 import type { KvEventsConfig } from "../config/kv-events-config.ts";
 import { KvEventEncoder } from "./encode-batch.ts";
-import { bindSocket, endpointOfRank, isBound } from "./endpoints.ts";
+import { bindSocket, connectSocket, endpointOfRank, isBound } from "./endpoints.ts";
 import type { KvEvent, KvEventBatch } from "./kv-events.ts";
 import { ReplayBuffer } from "./replay-buffer.ts";
 import { serveReplays } from "./replay-service.ts";
@@ -94,8 +94,8 @@ export class KvEventPublisher {
   }
 
   /**
-   * Opens the sockets. Throws OPTIONAL_MISSING without the package zeromq, INVALID_VALUE for addresses, and what a bind throws
-   * (address in use); nothing stays open then.
+   * Opens the sockets. Throws OPTIONAL_MISSING without the package zeromq, INVALID_VALUE for addresses that cannot be used (in use
+   * by others, not of this machine); nothing stays open then.
    */
   static async open(options: PublisherOptions): Promise<KvEventPublisher> {
     const { config, dataParallelRank: rank } = options;
@@ -110,13 +110,21 @@ export class KvEventPublisher {
         ? null
         : new Router({ sendHighWaterMark: 2 * (config.bufferSteps + 1), linger: 0 });
     try {
-      const bind = (socket: Publisher | Router, address: string): Promise<string> =>
-        bindSocket(socket, address, address === "tcp://*:0" ? options.hostAddress() : "");
-      let bound = endpoint;
-      if (isBound(endpoint)) bound = await bind(publisher, endpoint);
-      else publisher.connect(endpoint);
+      const open = async (
+        field: string,
+        socket: Publisher | Router,
+        address: string,
+      ): Promise<string> => {
+        if (socket === router || isBound(address))
+          return await bindSocket(field, socket, address, options.hostAddress);
+        connectSocket(field, publisher, address);
+        return address;
+      };
+      const bound = await open("endpoint", publisher, endpoint);
       const replayBound =
-        router === null || replayEndpoint === null ? null : await bind(router, replayEndpoint);
+        router === null || replayEndpoint === null
+          ? null
+          : await open("replay_endpoint", router, replayEndpoint);
       const opened = new KvEventPublisher(
         options,
         { publisher, router },

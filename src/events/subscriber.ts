@@ -2,7 +2,7 @@ import type { Subscriber } from "zeromq";
 import { MooncakeKvError } from "../errors.ts";
 import { decodeBatch } from "./decode-batch.ts";
 import type { DecodedBatch } from "./decode-batch.ts";
-import { bindSocket } from "./endpoints.ts";
+import { bindSocket, connectSocket } from "./endpoints.ts";
 import { requestReplay } from "./replay-request.ts";
 import { SequenceTracker, sequenceOf } from "./sequence.ts";
 import { loadZeromq } from "./zeromq.ts";
@@ -66,7 +66,7 @@ export class KvEventSubscriber implements AsyncIterable<KvEventMessage> {
     this.#tracker = new SequenceTracker(options.firstSequence ?? null);
   }
 
-  /** Throws OPTIONAL_MISSING without the package zeromq, and what a bind throws. */
+  /** Throws OPTIONAL_MISSING without the package zeromq, INVALID_VALUE for an address that cannot be used. */
   static async open(options: SubscriberOptions): Promise<KvEventSubscriber> {
     const zeromq = await loadZeromq(options.load);
     const receiveHighWaterMark = options.highWaterMark ?? 100_000;
@@ -75,12 +75,9 @@ export class KvEventSubscriber implements AsyncIterable<KvEventMessage> {
       socket.subscribe(options.topic ?? "");
       let { endpoint } = options;
       if (options.bind === true) {
-        await bindSocket(socket, endpoint, "");
+        await bindSocket("endpoint", socket, endpoint, () => "127.0.0.1");
         endpoint = socket.lastEndpoint ?? endpoint;
-      } else {
-        if (endpoint.includes("[")) socket.ipv6 = true;
-        socket.connect(endpoint);
-      }
+      } else connectSocket("endpoint", socket, endpoint);
       return new KvEventSubscriber(zeromq, options, socket, endpoint);
     } catch (error) {
       socket.close();

@@ -134,9 +134,9 @@ test("a server tells of local blocks and of blocks in the pool, by the hashes of
     extraKeys: local[0]?.blockHashes.map(() => null),
   });
   expect(served.hashes("BlockStored", "GPU").slice(0, 5)).toEqual(expected);
-  expect(local.flatMap(({ tokenIds }) => tokenIds).slice(0, 5 * BLOCK)).toEqual([
-    ...prompt.slice(0, 5 * BLOCK),
-  ]);
+  expect(local.flatMap(({ tokenIds }) => tokenIds).slice(0, 5 * BLOCK)).toEqual(
+    Array.from(prompt.slice(0, 5 * BLOCK)),
+  );
   for (const event of events) {
     if (event.type !== "BlockStored" || event.medium !== "cpu") continue;
     const at = expected.indexOf(blockHashText(event.blockHashes[0] ?? 0n));
@@ -145,7 +145,7 @@ test("a server tells of local blocks and of blocks in the pool, by the hashes of
       type: "BlockStored",
       blockHashes: [BigInt(`0x${expected[at]}`)],
       parentBlockHash: at === 0 ? null : BigInt(`0x${expected[at - 1]}`),
-      tokenIds: [...prompt.slice(at * BLOCK, at * BLOCK + BLOCK)],
+      tokenIds: Array.from(prompt.slice(at * BLOCK, at * BLOCK + BLOCK)),
       blockSize: BLOCK,
       loraId: null,
       medium: "cpu",
