@@ -88,7 +88,8 @@ function ratio(
 ): number {
   const text = variables[name];
   if (text === undefined) return absent;
-  const value = text.trim() === "" ? Number.NaN : Number(text);
+  const decimal = /^\s*\+?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i;
+  const value = decimal.test(text) ? Number(text) : Number.NaN;
   if (value > 0 && value <= 1) return value;
   throw new MooncakeKvError({
     code: "INVALID_VALUE",

@@ -110,6 +110,9 @@ function notServedYet(
   if (crossLayersBlocks(extra)) {
     const problem = "has no effect here: the layout of KV memory is what kvCache.layout says";
     warn("enable_cross_layers_blocks", problem, silence);
+  } else if (!isPlainlyOff(extra["enable_cross_layers_blocks"])) {
+    const problem = "counts as false, as in vLLM: only true switches it on";
+    warn("enable_cross_layers_blocks", problem, "Write true or false without quotes.");
   }
   const noOwners = "has no effect with the local engine: its pool has no segments of owners";
   if ((extra["preferred_segment"] ?? null) !== null) warn("preferred_segment", noOwners, silence);
@@ -127,6 +130,12 @@ function notServedYet(
 function crossLayersBlocks(extra: Readonly<Record<string, unknown>>): boolean {
   const value = extra["enable_cross_layers_blocks"];
   return value === true || (typeof value === "string" && value.toLowerCase() === "true");
+}
+
+function isPlainlyOff(value: unknown): boolean {
+  return (
+    (value ?? false) === false || (typeof value === "string" && value.toLowerCase() === "false")
+  );
 }
 
 function cachePrefix(extra: Readonly<Record<string, unknown>>, warnings: ConfigWarning[]): string {

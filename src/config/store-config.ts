@@ -124,6 +124,13 @@ export function checkStoreConfig(
   const warn = (field: string, value: unknown, problem: string, remedy: string): void => {
     warnings.push({ field, value, problem, remedy });
   };
+  if (config.metadataServer.trim() === "")
+    warn(
+      "metadata_server",
+      config.metadataServer,
+      "is empty, and the transfer engine finds no other node without it",
+      'Give "P2PHANDSHAKE", unless a metadata service runs.',
+    );
   const offload = record["enable_offload"];
   if (typeof offload === "string" && offload.trim().toLowerCase() === "false") {
     warn(

@@ -77,3 +77,33 @@ test.each(ALGORITHMS)("%s without a seed: warned of when nothing can be shared",
   at.computeAndSave("first", PROMPT, () => undefined);
   expect(found(at, "second", {})).toBe(48);
 });
+
+test("a hash block below the block size: each block is named by its last hash", async () => {
+  const groups = [
+    { kind: "full", layers: 1 },
+    { kind: "full", layers: 1 },
+  ] as const;
+  loop = await EmbeddedLoop.attach(
+    {},
+    { kvCache: { ...KV_CACHE, groups, hashBlockSize: 4 }, environment: { PYTHONHASHSEED: "7" } },
+  );
+  const { scheduler } = loop.attached.connector;
+  scheduler.addRequest("first", PROMPT);
+  loop.match("first");
+  const blocks = [loop.blocks(4), loop.blocks(4)];
+  scheduler.updateStateAfterAlloc("first", blocks, 0);
+  loop.step([{ id: "first", numComputedTokens: 0, newBlockIds: null, numScheduledTokens: 60 }]);
+  scheduler.requestFinished("first", blocks);
+  const at = loop;
+  at.stepUntil(() => at.attached.connector.idle());
+
+  const digests = hashBlocks({ tokens: PROMPT, blockSize: 4 }, noneHash("7", "sha256"), "sha256");
+  const expected = [0, 1].flatMap((group) =>
+    [3, 7, 11].map((hash) => `@group:${group}@${hashHex(digests, hash, 32)}`),
+  );
+  const keys = at.runtime.native.engineKeys(at.runtime.engineId, "model@", 100);
+  expect(keys.map((key) => key.slice(key.indexOf("@group:"))).toSorted()).toEqual(
+    expected.toSorted(),
+  );
+  expect(found(at, "again", {})).toBe(48);
+});

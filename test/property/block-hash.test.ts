@@ -31,7 +31,7 @@ const items = fc
     });
   });
 
-const request = fc.record({
+const plainRequest = fc.record({
   tokens: fc.array(fc.nat(200_000), { maxLength: 120 }),
   blockSize: fc.integer({ min: 1, max: 20 }),
   lookaheadTokens: fc.nat(3),
@@ -39,6 +39,21 @@ const request = fc.record({
   multiModal: items,
   cacheSalt: fc.option(fc.string({ unit: "grapheme" })),
 });
+
+/** Some are given by embeddings too, a row for each token. */
+const request = fc
+  .tuple(
+    plainRequest,
+    fc.option(fc.integer({ min: 1, max: 3 })),
+    fc.uint8Array({ minLength: 360, maxLength: 360 }),
+  )
+  .map(([one, rowBytes, bytes]): HashRequest & { lookaheadTokens: number } => ({
+    ...one,
+    promptEmbeds:
+      rowBytes === null
+        ? null
+        : { bytes: bytes.subarray(0, one.tokens.length * rowBytes), rowBytes },
+  }));
 
 /** The one algorithm for which cborg can be the reference. */
 const CBOR = "sha256_cbor";
@@ -145,6 +160,11 @@ function reference(one: HashRequest, root: Uint8Array): string {
       if (overlaps) parts.push(["mm", item.identifier, item.offset - start]);
     }
     if (start === 0 && one.cacheSalt) parts.push(["cache_salt", one.cacheSalt]);
+    const embeds = one.promptEmbeds ?? null;
+    if (embeds !== null) {
+      const rows = embeds.bytes.slice(start * embeds.rowBytes, (end + lookahead) * embeds.rowBytes);
+      parts.push(["prompt_embeds", Uint8Array.from(createHash("sha256").update(rows).digest())]);
+    }
     const element = parts.length === 0 ? null : parts;
     const extra = lookahead === 0 ? element : [element, ...tokens.slice(end, end + lookahead)];
     const input = encode([Uint8Array.from(parent), tokens.slice(start, end), extra]);

@@ -36,6 +36,28 @@ describe("parseSizeBytes", () => {
     );
   });
 
+  it("equals a naive reader of the same texts, accepted and refused", () => {
+    const near = fc.string({
+      unit: fc.constantFrom(..."0159..  \tkKmMgGbBtx-+e".split("")),
+      maxLength: 9,
+    });
+    const shaped = fc
+      .tuple(blanks, fc.nat(9999), fc.constantFrom("", ".", ".5", "..5"), blanks, near)
+      .map((parts) => parts.join(""));
+    fc.assert(
+      fc.property(fc.oneof(near, shaped), (text) => {
+        let bytes: number | null;
+        try {
+          bytes = parseSizeBytes(text, "size");
+        } catch {
+          bytes = null;
+        }
+        expect(bytes, JSON.stringify(text)).toBe(naiveSize(text));
+      }),
+      { numRuns: 3000 },
+    );
+  });
+
   it("returns whole bytes that can be counted exactly, or a clear error", () => {
     fc.assert(
       fc.property(fc.oneof(fc.jsonValue(), fc.string(), fc.double()), (value) => {
@@ -53,3 +75,17 @@ describe("parseSizeBytes", () => {
     );
   });
 });
+
+/** Letter by letter: digits with at most one point, blanks, one unit, nothing else. null: no size. */
+function naiveSize(text: string): number | null {
+  const letters = text.trim().toLowerCase().split("");
+  let digits = "";
+  while (letters.length > 0 && "0123456789.".includes(letters[0] ?? "?"))
+    digits += letters.shift() ?? "";
+  while (letters.length > 0 && (letters[0] ?? "?").trim() === "") letters.shift();
+  const name = letters.join("");
+  const points = digits.split("").filter((letter) => letter === ".").length;
+  if (points > 1 || digits.length === points) return null;
+  if (!Object.hasOwn(UNITS, name)) return null;
+  return Math.trunc(Number(digits) * UNITS[name as keyof typeof UNITS]);
+}

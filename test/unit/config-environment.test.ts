@@ -72,6 +72,8 @@ describe("readEnvironment", () => {
     ["VLLM_MOONCAKE_DISK_STAGING_USABLE_RATIO", "0"],
     ["VLLM_MOONCAKE_DISK_STAGING_USABLE_RATIO", "1.1"],
     ["VLLM_MOONCAKE_DISK_STAGING_USABLE_RATIO", ""],
+    ["VLLM_MOONCAKE_DISK_STAGING_USABLE_RATIO", "0x1"],
+    ["VLLM_MOONCAKE_DISK_STAGING_USABLE_RATIO", "90%"],
     ["VLLM_MOONCAKE_LOAD_RECV_THREADS", "two"],
   ])("refuses %s=%s", (name, value) => {
     expect(() => readEnvironment({ [name]: value })).toThrow(

@@ -76,6 +76,7 @@ describe("checkStoreConfig", () => {
 
   it("warns of what is accepted but probably not meant", () => {
     expect(warnedFields(GOOD, null)).toEqual([]);
+    expect(warnedFields({ ...GOOD, metadata_server: "" }, null)).toEqual(["metadata_server"]);
     expect(warnedFields({ ...GOOD, enable_offload: true }, null)).toEqual(["enable_offload"]);
     expect(warnedFields({ ...GOOD, enable_offload: true }, "127.0.0.1:1")).toEqual([
       "MOONCAKE_PREFERRED_SEGMENT",

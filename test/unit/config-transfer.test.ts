@@ -189,6 +189,11 @@ describe("settings", () => {
         expect.stringMatching(new RegExp(`${key}.*has no effect`)),
       ]);
     expect(warningsOf({ enable_cross_layers_blocks: false, preferred_segment: null })).toEqual([]);
+    expect(warningsOf({ enable_cross_layers_blocks: "False" })).toEqual([]);
+    for (const value of [1, "yes"])
+      expect(warningsOf({ enable_cross_layers_blocks: value })).toEqual([
+        expect.stringMatching(/enable_cross_layers_blocks.*counts as false/),
+      ]);
     const environment = readEnvironment({ MOONCAKE_PREFERRED_SEGMENT: "h:1" });
     const named = { ...withExtra({}), engine_id: "e1" };
     expect(parseTransferConfig(named, environment).warnings.map((one) => one.field)).toEqual([
