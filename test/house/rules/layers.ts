@@ -35,9 +35,11 @@ export const LAYERS: readonly Layer[] = [
     imports: BELOW_ACTORS.filter((name) => name !== "connector"),
   },
   { name: "actors", prefixes: ["src/actors/"], imports: BELOW_ACTORS },
+  // Processes of a development pool: they know the configuration, and nothing of this runtime knows them.
+  { name: "pool", prefixes: ["src/pool/"], imports: [...DATA, "store"] },
   ...PARTS.map((name) => ({ name, prefixes: [`src/${name}/`], imports: FROM_ACTORS })),
   { name: "index", prefixes: ["src/index.ts"], imports: [...FROM_ACTORS, ...PARTS] },
-  { name: "cli", prefixes: ["src/cli/"], imports: [...FROM_ACTORS, ...PARTS, "index"] },
+  { name: "cli", prefixes: ["src/cli/"], imports: [...FROM_ACTORS, ...PARTS, "index", "pool"] },
 ];
 
 /** Dependencies point one way: no file imports a layer above its own, or beside it where the table says so. */
