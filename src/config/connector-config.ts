@@ -20,6 +20,9 @@ export interface LocalPoolConfig {
   readonly verifyChecksums: boolean;
 }
 
+export type LookupRpcRole = "server" | "client";
+export const LOOKUP_RPC_ROLES: readonly LookupRpcRole[] = ["server", "client"];
+
 export interface ConnectorConfig {
   readonly engine: EngineKind;
   readonly role: KvRole;
@@ -42,6 +45,10 @@ export interface ConnectorConfig {
   readonly enableCrossLayersBlocks: boolean;
   /** Goes into the lookup socket's name as it is written. */
   readonly lookupRpcPort: string;
+  /** server: answers lookups of other processes; client: another process answers this one's; null: no socket. */
+  readonly lookupRpcRole: LookupRpcRole | null;
+  /** Folder of the lookup socket; null: the temporary folder. */
+  readonly lookupRpcFolder: string | null;
   /** Namespace in front of every key; empty: keys are byte-identical to unprefixed ones. */
   readonly cachePrefix: string;
   /** `host:port` of the owner segment that takes this rank's replicas; null: none. */

@@ -3,7 +3,8 @@
  * serves both.
  */
 import { MooncakeKvError } from "../errors.ts";
-import type { ConnectorConfig, LocalPoolConfig } from "./connector-config.ts";
+import { LOOKUP_RPC_ROLES } from "./connector-config.ts";
+import type { ConnectorConfig, LocalPoolConfig, LookupRpcRole } from "./connector-config.ts";
 import { pythonSwitch, pythonText } from "./python-value.ts";
 import { parseSizeBytes } from "./sizes.ts";
 import { unknownKeyWarnings } from "./warnings.ts";
@@ -22,6 +23,7 @@ const VLLM_KEYS: readonly string[] = [
 ];
 const OWN_KEYS: readonly string[] = [
   "engine",
+  "lookup_rpc_role",
   "lookup_timeout_ms",
   "load_timeout_ms",
   "save_timeout_ms",
@@ -50,7 +52,13 @@ export const EXTRA_CONFIG_KEYS: readonly string[] = [
 
 export type ExtraSettings = Omit<
   ConnectorConfig,
-  "engine" | "role" | "engineId" | "loadFailurePolicy" | "canSave" | "capacityOnly"
+  | "engine"
+  | "role"
+  | "engineId"
+  | "loadFailurePolicy"
+  | "canSave"
+  | "capacityOnly"
+  | "lookupRpcFolder"
 >;
 
 /** Parses all keys but `engine`. Throws INVALID_VALUE, INVALID_TYPE or UNSUPPORTED; adds to `warnings`. */
@@ -84,6 +92,7 @@ export function parseExtraConfig(
       extra["lookup_rpc_port"] ?? (Object.hasOwn(extra, "lookup_rpc_port") ? null : 0),
       `${PATH}lookup_rpc_port`,
     ),
+    lookupRpcRole: lookupRpcRole(extra),
     cachePrefix: cachePrefix(extra, warnings),
     preferredSegment: preferredSegment(extra, environmentSegment),
     lookupTimeoutMs: whole(extra, "lookup_timeout_ms", 1000, 1),
@@ -105,8 +114,6 @@ function notServedYet(
     warnings.push({ field: PATH + key, value: extra[key], problem, remedy });
   };
   const silence = "Nothing need be done; remove it to silence this.";
-  if (Object.hasOwn(extra, "lookup_rpc_port"))
-    warn("lookup_rpc_port", "has no effect here: lookups cross no socket", silence);
   if (crossLayersBlocks(extra)) {
     const problem = "has no effect here: the layout of KV memory is what kvCache.layout says";
     warn("enable_cross_layers_blocks", problem, silence);
@@ -124,6 +131,17 @@ function notServedYet(
       remedy: "Nothing need be done; unset it to silence this.",
     });
   return warnings;
+}
+
+/** A port alone is what a vLLM process is given, whose first worker always answers lookups. */
+function lookupRpcRole(extra: Readonly<Record<string, unknown>>): LookupRpcRole | null {
+  const value = extra["lookup_rpc_role"] ?? null;
+  if (value === null) return Object.hasOwn(extra, "lookup_rpc_port") ? "server" : null;
+  const role = LOOKUP_RPC_ROLES.find((each) => each === value);
+  if (role !== undefined) return role;
+  const remedy =
+    'Write "server" to answer lookups of other processes, "client" to have yours answered by one, or remove it.';
+  throw invalid("lookup_rpc_role", value, 'must be "server" or "client"', remedy);
 }
 
 /** vLLM reads this one as text: only `true` and "true" in any case switch it on. */

@@ -80,6 +80,7 @@ export function parseTransferConfig(
     engineId,
     loadFailurePolicy,
     ...settings,
+    lookupRpcFolder: environment.rpcBasePath,
     canSave,
     capacityOnly: role === "kv_consumer" && !settings.enableLookup && !canSave,
   });

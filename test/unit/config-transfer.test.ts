@@ -110,6 +110,8 @@ describe("settings", () => {
       capacityOnly: false,
       enableCrossLayersBlocks: false,
       lookupRpcPort: "0",
+      lookupRpcRole: null,
+      lookupRpcFolder: null,
       cachePrefix: "",
       preferredSegment: null,
       lookupTimeoutMs: 1000,
@@ -169,6 +171,21 @@ describe("settings", () => {
     expect(configOf({ lookup_rpc_port: "abc" }).lookupRpcPort).toBe("abc");
   });
 
+  it("open a lookup socket where a port or a role is given: a port alone answers, as in vLLM", () => {
+    const roleOf = (extra: object): unknown => configOf({ ...extra }).lookupRpcRole;
+    expect(roleOf({ lookup_rpc_port: 7 })).toBe("server");
+    expect(roleOf({ lookup_rpc_port: 7, lookup_rpc_role: "client" })).toBe("client");
+    expect(roleOf({ lookup_rpc_role: "server" })).toBe("server");
+    expect(configOf({ lookup_rpc_port: 7 }).lookupRpcPort).toBe("7");
+    expect(warningsOf({ lookup_rpc_port: 7, lookup_rpc_role: "client" })).toEqual([]);
+    expect(() => configOf({ lookup_rpc_role: "both" })).toThrow(
+      /lookup_rpc_role: must be "server" or "client" \(got "both"\)/,
+    );
+    const environment = readEnvironment({ VLLM_RPC_BASE_PATH: "/run/rpc" });
+    const { config } = parseTransferConfig(withExtra({ lookup_rpc_port: 1 }), environment);
+    expect(config.lookupRpcFolder).toBe("/run/rpc");
+  });
+
   it("warn of unknown keys with the nearest known one", () => {
     expect(warningsOf({ lookupTimeoutMs: 5 })).toEqual([
       expect.stringContaining('Did you mean "lookup_timeout_ms"?'),
@@ -181,7 +198,6 @@ describe("settings", () => {
 
   it("warn of what is understood and changes nothing yet", () => {
     for (const [key, value] of [
-      ["lookup_rpc_port", 7],
       ["enable_cross_layers_blocks", true],
       ["preferred_segment", "h:1"],
     ] as const)

@@ -33,7 +33,7 @@ export type TableChanges = readonly (readonly number[])[];
 /** One answer of the context or the engine channel: a CALL_ number, then what it returned. */
 export type RecordedCall = readonly (number | TableChanges)[];
 
-/** What the actor gave away: a message to an actor, or a batch to the engine. */
+/** What the actor gave away: a message to an actor, a batch to the engine, a lookup to another process. */
 export type RecordedOutput =
   | readonly ["send", number, Message]
   | readonly [
@@ -46,7 +46,9 @@ export type RecordedOutput =
       number,
       /** Entries. */ readonly number[],
     ]
-  | readonly ["release", number];
+  | readonly ["release", number]
+  /** A lookup for another process: record, tokens, hashes as hexadecimal digits. */
+  | readonly ["askRemote", number, number, string];
 
 export interface RecordedStep {
   readonly step: number;
@@ -80,3 +82,6 @@ export const CALL_POLL = 11;
 export const CALL_IN_FLIGHT = 12;
 /** For each slot: slot, job, epoch. */
 export const CALL_SUBMITTED = 13;
+export const CALL_REMOTE_ROOM = 20;
+/** Record, outcome, hit tokens, then group and tokens of each tail; nothing when there was no answer. */
+export const CALL_REMOTE_POLL = 21;

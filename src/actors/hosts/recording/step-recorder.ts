@@ -13,6 +13,7 @@ import {
   type RecordedOutput,
 } from "./format.ts";
 import { recordChannel } from "./record-channel.ts";
+import { recordRemote } from "./record-remote.ts";
 import type { RecordingFile } from "./recording-file.ts";
 import { TABLE_HASHES, TableShadow } from "./table-shadow.ts";
 
@@ -81,7 +82,7 @@ export class StepRecorder implements Inbox {
     const call = (...values: RecordedCall): void => void this.#calls.push(values);
     const output = (given: RecordedOutput): void => void this.#outputs.push(given);
     let channel: EngineChannel | undefined;
-    const { waitLookup } = context;
+    const { waitLookup, remoteLookups } = context;
     return {
       epoch: context.epoch,
       nowMs: () => context.nowMs(),
@@ -91,6 +92,7 @@ export class StepRecorder implements Inbox {
         channel ??= recordChannel(context.engine, call, output);
         return channel;
       },
+      remoteLookups: remoteLookups && recordRemote(remoteLookups, call, output),
       random: () => {
         const value = context.random();
         call(CALL_RANDOM, value);

@@ -22,6 +22,7 @@ import {
 } from "../recording/format.ts";
 import { applyChanges } from "../recording/table-shadow.ts";
 import { ReplayChannel } from "./replay-channel.ts";
+import { replayRemote } from "./replay-remote.ts";
 
 /** The actor did something else than it had done. */
 export class ReplayDivergence extends Error {}
@@ -68,6 +69,10 @@ export class ReplayContext implements Inbox {
       get engine() {
         return engine ?? brokenInvariant("actor without an engine channel", header.actor);
       },
+      remoteLookups: replayRemote(
+        (kind) => this.answer(kind),
+        (output) => this.give(output),
+      ),
       random: () => this.#number(CALL_RANDOM),
       send: (actor, message) => this.give(["send", actor, message]),
       room: () => this.#number(CALL_ROOM),
