@@ -37,11 +37,12 @@ export function readKvEventSettings(
   };
 }
 
-/** null when these settings publish nothing. Throws as `KvEventPublisher.open`. */
+/** null when these settings publish nothing. The clock defaults to the system's. Throws as `KvEventPublisher.open`. */
 export async function openPublisher(
   { config, hostAddress }: KvEventSettings,
-  options: Pick<PublisherOptions, "dataParallelRank" | "wallClockMs" | "log">,
+  options: Pick<PublisherOptions, "dataParallelRank" | "log"> &
+    Partial<Pick<PublisherOptions, "wallClockMs">>,
 ): Promise<KvEventPublisher | null> {
   if (!config.enabled || config.publisher === "null") return null;
-  return await KvEventPublisher.open({ config, hostAddress, ...options });
+  return await KvEventPublisher.open({ config, hostAddress, wallClockMs: Date.now, ...options });
 }

@@ -67,7 +67,6 @@ export async function attachRuntime(
   const native = loadNative();
   const publisher = await openPublisher(events.settings, {
     dataParallelRank: kvCache.dp.rank,
-    wallClockMs: Date.now,
     log,
   });
   const { config: eventsConfig, integerHashes } = events.settings;
