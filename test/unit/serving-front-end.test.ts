@@ -280,10 +280,12 @@ describe("front end", () => {
       new Recorder(),
     );
     const [slot] = world.slots.requests;
-    // One block: byte length, then [["cache_salt", "a"]] as CBOR.
-    const bytes = new Uint8Array(slot!.extras!.buffer).slice(4);
-    expect(slot!.extras![0]).toBe(15);
-    expect(Buffer.from(bytes).toString("latin1")).toContain("cache_salt");
+    // One block: byte length, then (("cache_salt", "a"),) as a pickle: two texts, TUPLE2, TUPLE1, each memoized.
+    const bytes = Buffer.from(slot!.extras!.buffer).subarray(4);
+    expect(slot!.extras![0]).toBe(21);
+    expect(bytes.toString("latin1", 0, 21)).toBe(
+      "\x8c\x0acache_salt\x94\x8c\x01a\x94\x86\x94\x85\x94",
+    );
     expect(slot).toMatchObject({ tokensMax: 33, flags: 3 });
     expect(slot!.sampling).toEqual({
       temperature: 0,

@@ -48,7 +48,7 @@ function load(
   let step = job.next();
   while (step.done !== true) {
     const { entries } = step.value;
-    asked.push([...entries.filter((_, word) => word % ENTRY_WORDS === ENTRY_BLOCK)]);
+    asked.push(Array.from(entries.filter((_, word) => word % ENTRY_WORDS === ENTRY_BLOCK)));
     step = job.next(answers[asked.length - 1] ?? null);
   }
   return { end: step.value, asked };
@@ -118,7 +118,7 @@ describe("trap 7: lookup frames", () => {
   test("the answer: the hit, and eight bytes a group when there is one", () => {
     const reply = { hitTokens: 32, tails: [[0, 32] as const, [1, 48] as const] };
     expect(Buffer.from(encodeLookupReply(reply)).toString("hex")).toBe(
-      "00000020" + "0000000000000020" + "0000000100000030",
+      ["00000020", "0000000000000020", "0000000100000030"].join(""),
     );
     expect(encodeLookupReply({ hitTokens: 0, tails: [] })).toEqual(new Uint8Array(4));
     expect(decodeLookupReply(encodeLookupReply(reply))).toEqual(reply);
