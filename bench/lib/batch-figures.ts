@@ -19,6 +19,7 @@ import {
   TIER_MEMORY,
 } from "../../src/blocks/layout.ts";
 import { PageAllocator } from "../../src/blocks/page-arena.ts";
+import { hitRules } from "../../src/keys/coordinator/hit-rules.ts";
 import type { NativeBinding } from "../../src/native/binding.ts";
 import type { EngineChannel } from "../../src/store/engine.ts";
 import { median, type Report } from "./report.ts";
@@ -52,17 +53,20 @@ export function measureBatches(native: NativeBinding, report: Report): void {
   const { tables, mailboxes } = shared;
   const engine = new IdleEngine();
   const context = shared.contextWith(engine);
+  const group = { kind: "full" as const, spanTokens: BLOCK_SIZE };
+  const rules = hitRules({ groups: [group], hashBlockSize: BLOCK_SIZE });
   const worker = {
     keySpaceId: 0,
     tensorParallelRank: 0,
     ownPrefixOfGroup: [0],
     ownPrefixesOfGroup: [[0]],
     firstValueOfGroup: [0],
+    bytesOfGroup: [BLOCK_BYTES],
     lookupPrefixesOfGroup: [[0]],
     putStepOfGroup: [1],
     putPhaseOfGroup: [0],
   };
-  const loader = new LoaderActor({ tables, workers: [worker] });
+  const loader = new LoaderActor({ tables, workers: [worker], rules });
   const building: number[] = [];
   const taking: number[] = [];
   let announced = true;

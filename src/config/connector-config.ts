@@ -23,6 +23,15 @@ export interface LocalPoolConfig {
 export type LookupRpcRole = "server" | "client";
 export const LOOKUP_RPC_ROLES: readonly LookupRpcRole[] = ["server", "client"];
 
+/** The buffer in which the owner of a value on disk stages it; see `stagingSettings`. */
+export interface StagingSettings {
+  readonly bufferBytes: number;
+  /** Share of the buffer that one read of several values may fill, in (0, 1]. */
+  readonly usableRatio: number;
+  /** Reads in flight at a time, at least 1: each may fill its share. */
+  readonly readsMax: number;
+}
+
 export interface ConnectorConfig {
   readonly engine: EngineKind;
   readonly role: KvRole;
@@ -60,5 +69,9 @@ export interface ConnectorConfig {
   readonly shutdownTimeoutMs: number;
   /** Hits shorter than this are computed instead of loaded. */
   readonly minLoadTokens: number;
+  /** What loads keep to where the pool has a disk tier; null: it has none. */
+  readonly staging: StagingSettings | null;
+  /** Logs of each batch of a load how much came from memory and from disk. */
+  readonly storeTierLog: boolean;
   readonly local: LocalPoolConfig;
 }

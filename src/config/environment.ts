@@ -19,6 +19,8 @@ export interface ConnectorEnvironment {
   readonly storeTierLog: boolean;
   /** VLLM_MOONCAKE_DISK_STAGING_USABLE_RATIO: share of the owner's staging buffer that one read may fill, in (0, 1]. */
   readonly diskStagingUsableRatio: number;
+  /** MOONCAKE_OFFLOAD_LOCAL_BUFFER_SIZE_BYTES, the owner's: its staging buffer; null when unset. */
+  readonly offloadBufferBytes: number | null;
   /** VLLM_MOONCAKE_LOAD_RECV_THREADS, at least 1. */
   readonly loadReceiveThreads: number;
   /** VLLM_RPC_BASE_PATH: folder of the lookup socket; null: the temporary folder. */
@@ -46,6 +48,16 @@ export function readEnvironment(
       (variables["VLLM_MOONCAKE_STORE_TIER_LOG"] ?? "").toLowerCase(),
     ),
     diskStagingUsableRatio: ratio(variables, "VLLM_MOONCAKE_DISK_STAGING_USABLE_RATIO", 0.9),
+    offloadBufferBytes:
+      variables["MOONCAKE_OFFLOAD_LOCAL_BUFFER_SIZE_BYTES"] === undefined
+        ? null
+        : integer(
+            variables,
+            "MOONCAKE_OFFLOAD_LOCAL_BUFFER_SIZE_BYTES",
+            0,
+            1,
+            Number.MAX_SAFE_INTEGER,
+          ),
     // vLLM raises smaller numbers to 1 without a word; so must we, because the variable is shared.
     loadReceiveThreads: Math.max(
       1,

@@ -59,6 +59,8 @@ export type ExtraSettings = Omit<
   | "canSave"
   | "capacityOnly"
   | "lookupRpcFolder"
+  | "staging"
+  | "storeTierLog"
 >;
 
 /** Parses all keys but `engine`. Throws INVALID_VALUE, INVALID_TYPE or UNSUPPORTED; adds to `warnings`. */

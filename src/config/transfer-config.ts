@@ -80,6 +80,9 @@ export function parseTransferConfig(
     engineId,
     loadFailurePolicy,
     ...settings,
+    // The local engine keeps everything in memory.
+    staging: null,
+    storeTierLog: environment.storeTierLog,
     lookupRpcFolder: environment.rpcBasePath,
     canSave,
     capacityOnly: role === "kv_consumer" && !settings.enableLookup && !canSave,

@@ -8,8 +8,6 @@ const PAGE_BYTES = 4096;
 const PADDING_BYTES = 2 * PAGE_BYTES;
 /** vLLM's `VLLM_MOONCAKE_DISK_STAGING_USABLE_RATIO`. */
 export const STAGING_USABLE_RATIO = 0.9;
-/** vLLM's staging buffer of an owner. */
-export const STAGING_BUFFER_BYTES = 1280 * 1024 * 1024;
 
 export interface StagingBudget {
   /** Bytes of the owner's buffer: no value may need more. */

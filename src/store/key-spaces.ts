@@ -12,6 +12,8 @@ export interface WorkerKeySpace {
   readonly ownPrefixesOfGroup: readonly (readonly number[])[];
   /** Number of each group's first value among the key space's values: entries (ENTRY_GROUP) name values, not groups. */
   readonly firstValueOfGroup: readonly number[];
+  /** Bytes of one value of a block, per group. */
+  readonly bytesOfGroup: readonly number[];
   /** Prefixes that must all exist for a block to count as present, per group, in vLLM's order. */
   readonly lookupPrefixesOfGroup: readonly (readonly number[])[];
   /** Ranks with identical bytes share the puts of a group: this one puts the chunks with chunk % putStep == putPhase. */
@@ -60,6 +62,7 @@ export function planKeySpace(options: {
     ownPrefixOfGroup: ownPrefixesOfGroup.map(([first = 0]) => first),
     ownPrefixesOfGroup,
     firstValueOfGroup: groups.map(({ own }) => (next += own.length) - own.length),
+    bytesOfGroup: segments.map(([first = []]) => first.reduce((all, { bytes }) => all + bytes, 0)),
     lookupPrefixesOfGroup: groups.map((group) => group.lookup.map(number)),
     putStepOfGroup: groups.map((group) => group.putStep),
     putPhaseOfGroup: groups.map((group) => group.putPhase),

@@ -26,6 +26,8 @@ export interface MetricFamily {
 
 export const STORE_OPERATIONS = ["lookup_exists", "save_exists", "save_put", "load_get"] as const;
 export const STORE_STATUSES = ["ok", "partial_failure", "error"] as const;
+/** Tiers of the pool by their TIER_ number. */
+export const TIER_LABELS = ["unknown", "memory", "disk"] as const;
 
 const counter = (
   name: string,
@@ -57,6 +59,7 @@ const OPERATION_LABELS: readonly MetricLabel[] = [
   { name: "status", values: STORE_STATUSES },
 ];
 const OUTCOME: readonly MetricLabel[] = [{ name: "outcome", values: OUTCOME_LABELS }];
+const TIER: readonly MetricLabel[] = [{ name: "tier", values: TIER_LABELS }];
 const ACTOR: readonly MetricLabel[] = [{ name: "actor", values: TRACE_LANES }];
 
 const STORE_BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 4];
@@ -115,6 +118,16 @@ export const COUNTER_FAMILIES = {
   ),
   lookups: counter("mooncake_kv_lookups_total", "Pool lookups by how they ended.", OUTCOME),
   loads: counter("mooncake_kv_loads_total", "Load jobs by how they ended.", OUTCOME),
+  loadedKeys: counter(
+    "mooncake_kv_loaded_keys_total",
+    "Keys asked for by loads, by the tier of the pool that had them.",
+    TIER,
+  ),
+  loadedBytes: counter(
+    "mooncake_kv_loaded_bytes_total",
+    "Bytes loaded, by the tier of the pool that they came from.",
+    TIER,
+  ),
   saves: counter("mooncake_kv_saves_total", "Save jobs by how they ended.", OUTCOME),
   actorRestarts: counter(
     "mooncake_kv_actor_restarts_total",

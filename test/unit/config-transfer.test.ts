@@ -119,6 +119,8 @@ describe("settings", () => {
       saveTimeoutMs: 60_000,
       shutdownTimeoutMs: 10_000,
       minLoadTokens: 0,
+      staging: null,
+      storeTierLog: false,
       local: { poolName: "default", bytesMax: 1024 ** 3, ioThreads: 2, verifyChecksums: true },
     });
   });

@@ -20,7 +20,11 @@ function start(options: WorldOptions = {}): {
   reports: () => LoadDone[];
 } {
   const world = new ActorWorld(options);
-  const loader = new LoaderActor({ tables: world.tables, workers: world.workers });
+  const loader = new LoaderActor({
+    tables: world.tables,
+    workers: world.workers,
+    rules: world.rules,
+  });
   return {
     world,
     loader,

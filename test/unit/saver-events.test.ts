@@ -79,7 +79,12 @@ const chunk = (index: number, group = 0): Told => ({
 
 test("blocks that were there and keys that fail are not told of; each other one once, in order", () => {
   const { world, writer, source, owner } = start({});
-  const saver = new SaverActor({ tables: world.tables, workers: world.workers, events: writer });
+  const saver = new SaverActor({
+    tables: world.tables,
+    workers: world.workers,
+    rules: world.rules,
+    events: writer,
+  });
   // Over two pages of hashes.
   const hashPage = world.writeJob({ job: 2, kind: SAVE, blocks: [range(1, 81)] });
   owner(hashPage);
@@ -118,7 +123,12 @@ test("blocks that were there and keys that fail are not told of; each other one 
 
 test("several groups, chunks of two hash blocks, a job in the middle of the request", () => {
   const { world, writer, source, owner } = start({ dimensions: { groups: 2, blockSize: 8 } });
-  const saver = new SaverActor({ tables: world.tables, workers: world.workers, events: writer });
+  const saver = new SaverActor({
+    tables: world.tables,
+    workers: world.workers,
+    rules: world.rules,
+    events: writer,
+  });
   const blocks = [range(1, 4), range(11, 14)];
   const hashPage = world.writeJob({ job: 0, kind: SAVE, first: 2, blocks });
   owner(hashPage);
@@ -180,7 +190,12 @@ test("a block of several values is told when all are stored; ends of prefixes in
 
 test("nobody takes the events: they are lost and counted, and the save goes on", () => {
   const { world, writer, source, owner } = start({}, 64);
-  const saver = new SaverActor({ tables: world.tables, workers: world.workers, events: writer });
+  const saver = new SaverActor({
+    tables: world.tables,
+    workers: world.workers,
+    rules: world.rules,
+    events: writer,
+  });
   const hashPage = world.writeJob({ job: 0, kind: SAVE, blocks: [range(1, 9)] });
   owner(hashPage);
   world.inbox.push({ kind: "save", job: 0, ticket: 0, worker: 0 });

@@ -21,7 +21,11 @@ function start(options: WorldOptions = {}): {
   reports: () => SaveDone[];
 } {
   const world = new ActorWorld(options);
-  const saver = new SaverActor({ tables: world.tables, workers: world.workers });
+  const saver = new SaverActor({
+    tables: world.tables,
+    workers: world.workers,
+    rules: world.rules,
+  });
   range(0, world.tables.dimensions.blockCount).forEach((block) =>
     range(0, world.tables.dimensions.groups).forEach((group) =>
       world.block(group, block).fill(block + group),

@@ -18,7 +18,7 @@ const kinds = [
 ] as const;
 
 function create(name: "loader" | "saver", world: ActorWorld): Actor {
-  const options = { tables: world.tables, workers: world.workers };
+  const options = { tables: world.tables, workers: world.workers, rules: world.rules };
   return name === "loader" ? new LoaderActor(options) : new SaverActor(options);
 }
 

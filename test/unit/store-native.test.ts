@@ -70,7 +70,7 @@ test("a saved prefix is found and loaded into other blocks, byte for byte", asyn
   world.writeJob({ ...job, job: 0, kind: layout.JOB_KIND_SAVE, blocks: [range(0, 50)] });
   const [save, ask, load] = channels.map(({ context }) => context);
   world.inbox.push({ kind: "save", job: 0, ticket: 0, worker: 0 });
-  await settle(new SaverActor({ tables, workers }), save!);
+  await settle(new SaverActor({ tables, workers, rules: world.rules }), save!);
   expect(world.sent.pop()).toMatchObject({
     outcome: messages.OUTCOME_HIT,
     writtenBlocks: 50,
@@ -86,7 +86,7 @@ test("a saved prefix is found and loaded into other blocks, byte for byte", asyn
   const blocks = [range(100, 152)];
   world.writeJob({ ...job, job: 1, kind: layout.JOB_KIND_LOAD, blocks });
   world.inbox.push({ kind: "load", job: 1, ticket: 0, worker: 0 });
-  await settle(new LoaderActor({ tables, workers }), load!);
+  await settle(new LoaderActor({ tables, workers, rules: world.rules }), load!);
   expect(world.sent.pop()).toMatchObject({
     outcome: messages.OUTCOME_MISS,
     badChunk: 50,

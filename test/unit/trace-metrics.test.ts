@@ -88,6 +88,8 @@ describe("metrics", () => {
       "vllm:kv_offload_lookup_async_delay_seconds": "histogram",
       mooncake_kv_lookups_total: "counter",
       mooncake_kv_loads_total: "counter",
+      mooncake_kv_loaded_keys_total: "counter",
+      mooncake_kv_loaded_bytes_total: "counter",
       mooncake_kv_saves_total: "counter",
       mooncake_kv_actor_restarts_total: "counter",
       mooncake_kv_stale_messages_total: "counter",

@@ -1,6 +1,7 @@
 import { brokenInvariant } from "../../errors.ts";
 import type { KvEventWriter } from "../../events/event-records.ts";
 import type { CounterBlock } from "../../trace/counters.ts";
+import { loadStaging } from "../loader/load-work.ts";
 import { LoaderActor } from "../loader/loader-actor.ts";
 import { LookupActor } from "../lookup/lookup-actor.ts";
 import { ACTOR_LOADER, ACTOR_LOOKUP, ACTOR_SAVER, ACTOR_SCHEDULER } from "../messages.ts";
@@ -32,19 +33,27 @@ export function createActor(parts: {
 }): Actor {
   const { data, ends, context, counters } = parts;
   const { tables } = ends;
-  const { workers } = data.plan;
+  const { workers, rules } = data.plan;
+  const { staging, storeTierLog } = data.connector;
   switch (data.actor) {
     case ACTOR_LOOKUP:
       return new LookupActor({
         tables,
         keySpace: workers[0] ?? brokenInvariant("runtime without a worker side"),
-        rules: data.plan.rules,
+        rules,
         metrics: counters,
       });
     case ACTOR_LOADER:
-      return new LoaderActor({ tables, workers, metrics: counters });
+      return new LoaderActor({
+        tables,
+        workers,
+        rules,
+        metrics: counters,
+        staging: staging === null ? undefined : loadStaging(staging),
+        tierLog: storeTierLog,
+      });
     case ACTOR_SAVER:
-      return new SaverActor({ tables, workers, metrics: counters, events: ends.events });
+      return new SaverActor({ tables, workers, rules, metrics: counters, events: ends.events });
     case ACTOR_SCHEDULER: {
       const limits = data.scheduler ?? brokenInvariant("scheduler thread without limits");
       return createScheduler(

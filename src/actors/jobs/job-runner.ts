@@ -24,7 +24,12 @@ import type { JobItems } from "./job-items.ts";
 export interface JobWork {
   /** Starts the item's plan from the job record; may fail it (`items.fail`) and leave nothing to send. */
   begin(item: number): void;
+  /** There are keys to send now. Completions may bring more. */
   hasMore(item: number): boolean;
+  /** Nothing will be sent any more. Asked when none of the item's batches is in flight. */
+  isDone(item: number): boolean;
+  /** No batch may go out before one comes back. `batchesInFlight`: all that this actor has in the engine. */
+  holdsBack(batchesInFlight: number): boolean;
   /** Fills `batch` with the item's next keys and submits it; false when there was none left (then nothing is submitted). */
   submitNext(item: number, batch: number, context: ActorContext): boolean;
   /** Takes the results of one of the item's batches. True: the batch was submitted again and stays in flight. */
@@ -33,6 +38,8 @@ export interface JobWork {
   giveUp(item: number, outcome: number): void;
   /** The item's report, from `items`, the job record and its own counts. */
   report(item: number, context: ActorContext): LoadDone | SaveDone;
+  /** The item was reported and is in hand no more. May give other items their turn (`JobRunner.wake`). */
+  ended(item: number, context: ActorContext): void;
   /** A message that is not about taking a job; true when it was understood. */
   receive(message: Message, context: ActorContext): boolean;
 }
@@ -165,6 +172,12 @@ export class JobRunner {
     this.counters.jobs++;
     this.#deadlines.set(item, items.deadlineMs(item, now));
     this.#work.begin(item);
+    this.wake(item, context);
+  }
+
+  /** The item may have keys to send now, or be done. */
+  wake(item: number, context: ActorContext): void {
+    if (this.#items.active[item] !== 1 || this.#items.orphan[item] === 1) return;
     // An item may still wait in the queue from a former job that was given up.
     if (this.#work.hasMore(item) && !this.#queue.has(item)) this.#queue.push(item);
     this.#finishIfDone(item, context);
@@ -188,13 +201,14 @@ export class JobRunner {
     engine.release(batch);
     this.#ownBatches--;
     items.inFlight[item] = items.inFlight[item]! - 1;
-    this.#finishIfDone(item, context);
+    this.wake(item, context);
   }
 
   /** One batch for each job in turn, so that a long job delays no other. */
   #pump(engine: EngineChannel, context: ActorContext): void {
     const items = this.#items;
     while (this.#queue.size > 0) {
+      if (this.#work.holdsBack(this.#ownBatches + this.#foreignBatches)) return;
       const batch = engine.acquire();
       if (batch < 0) {
         this.counters.channelFull++;
@@ -229,7 +243,7 @@ export class JobRunner {
 
   #finishIfDone(item: number, context: ActorContext): void {
     if (this.#items.active[item] !== 1 || this.#items.orphan[item] === 1) return;
-    if (this.#items.inFlight[item] === 0 && !this.#work.hasMore(item)) this.#finish(item, context);
+    if (this.#items.inFlight[item] === 0 && this.#work.isDone(item)) this.#finish(item, context);
   }
 
   #finish(item: number, context: ActorContext): void {
@@ -237,6 +251,7 @@ export class JobRunner {
     const report = this.#work.report(item, context);
     this.#items.answer(item, context.epoch);
     context.send(ACTOR_SCHEDULER, report);
+    this.#work.ended(item, context);
   }
 
   /**
@@ -274,12 +289,4 @@ export class JobRunner {
     items.fail(item, OUTCOME_ENGINE_ERROR);
     if (batches === 0) this.#finish(item, context);
   }
-}
-
-/** Whole kibibytes and microseconds of a report, within an int32. */
-export function reportKibibytes(bytes: number): number {
-  return Math.min(0x7fffffff, Math.round(bytes / 1024));
-}
-export function reportMicroseconds(fromMs: number, toMs: number): number {
-  return Math.min(0x7fffffff, Math.max(0, Math.round((toMs - fromMs) * 1000)));
 }

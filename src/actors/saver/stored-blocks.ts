@@ -10,6 +10,7 @@ import {
 import type { Tables } from "../../blocks/tables.ts";
 import { CODE_POOL } from "../../events/event-records.ts";
 import type { KvEventWriter } from "../../events/event-records.ts";
+import type { StoredBlock } from "../../connector/worker/save-job.ts";
 import { keyCode } from "../jobs/outcomes.ts";
 
 /**
@@ -43,11 +44,7 @@ export class StoredBlocks {
     results: Int32Array,
     count: number,
   ): void {
-    const { requests } = this.#tables;
-    const record = this.#tables.request(slot);
-    if (requests[record + REQUEST_GENERATION] !== generation) return;
-    this.#rows.tokenPage = requests[record + REQUEST_TOKEN_PAGE]!;
-    this.#rows.hashPage = requests[record + REQUEST_HASH_PAGE]!;
+    if (!this.#seek(slot, generation)) return;
     this.#page = this.#rows.hashPage;
     this.#before = 0;
     for (let index = 0; index < count;) {
@@ -59,13 +56,29 @@ export class StoredBlocks {
         if (entries[at + ENTRY_GROUP] !== group || entries[at + ENTRY_HASH_ROW] !== hashRow) break;
         if (keyCode(status, results[index]!) < 0) whole = false;
       }
-      if (whole) this.#stored(group, hashRow);
+      if (whole) this.#stored(group, this.#hashIndex(hashRow));
     }
   }
 
-  #stored(group: number, hashRow: number): void {
+  /** A planned save of the request has ended: these blocks are in the pool with every value of them, and were not before. */
+  saved(slot: number, generation: number, blocks: readonly StoredBlock[]): void {
+    if (!this.#seek(slot, generation)) return;
+    for (const { group, hash } of blocks) this.#stored(group, hash);
+  }
+
+  /** False: the request is gone. */
+  #seek(slot: number, generation: number): boolean {
+    const { requests } = this.#tables;
+    const record = this.#tables.request(slot);
+    if (requests[record + REQUEST_GENERATION] !== generation) return false;
+    this.#rows.tokenPage = requests[record + REQUEST_TOKEN_PAGE]!;
+    this.#rows.hashPage = requests[record + REQUEST_HASH_PAGE]!;
+    return true;
+  }
+
+  #stored(group: number, hash: number): void {
     const blockSize = this.#spans[group]!;
-    const tokens = (this.#hashIndex(hashRow) + 1) * this.#tables.dimensions.hashBlockSize;
+    const tokens = (hash + 1) * this.#tables.dimensions.hashBlockSize;
     // The state at the end of a prefix that ends inside a block has a key, but is no block.
     if (tokens === 0 || tokens % blockSize !== 0) return;
     const run = this.#run;

@@ -9,7 +9,7 @@ import { planSave } from "../../keys/coordinator/transfer-plan.ts";
 import type { PutTurn } from "../../keys/coordinator/transfer-plan.ts";
 import { putsChunk } from "../../keys/striping.ts";
 import { EngineCode } from "../../store/engine.ts";
-import type { RetryTokens, SaveJobIdentity, SaveLedger } from "./save-ledger.ts";
+import type { RetryTokens, SaveJobIdentity, SaveMemory } from "./save-ledger.ts";
 import { EntryList, missingEntries } from "./store-requests.ts";
 import type { StoreAnswer, StoreJob } from "./store-requests.ts";
 
@@ -59,7 +59,7 @@ export interface StoredBlock {
 }
 
 /** Runs the job. The ledger is told of its end whatever happens, also when the caller abandons the generator. */
-export function* saveJob(rank: SaveRank, ledger: SaveLedger, job: SaveJob): StoreJob<SaveEnd> {
+export function* saveJob(rank: SaveRank, ledger: SaveMemory, job: SaveJob): StoreJob<SaveEnd> {
   const tokens = alignDown(job.tokens, rank.rules.blockTokens);
   const own = job.eventTokens;
   const eventTokens = rank.events && own !== null ? ledger.eventTokens(job, own) : own;
@@ -83,7 +83,7 @@ const SAVED: Steps = { kind: "saved", stored: [] };
 
 function* saveSteps(
   rank: SaveRank,
-  ledger: SaveLedger,
+  ledger: SaveMemory,
   job: SaveJob,
   tokens: number,
 ): StoreJob<Steps> {
@@ -117,7 +117,7 @@ function boundaryEntries(rank: SaveRank, job: SaveJob): Int32Array {
 
 function positionalEntries(
   rank: SaveRank,
-  ledger: SaveLedger,
+  ledger: SaveMemory,
   job: SaveJob,
   tokens: number,
 ): Int32Array {
@@ -146,7 +146,7 @@ interface PutEnd {
 /** Asks which of the keys exist and puts the others. Tells the ledger whether the pool is full. */
 function* putMissing(
   entries: Int32Array,
-  ledger: SaveLedger,
+  ledger: SaveMemory,
   job: SaveJobIdentity,
 ): StoreJob<PutEnd> {
   if (entries.length === 0) return { failed: false, stored: [] };

@@ -15,6 +15,20 @@ export interface RetryTokens {
   readonly tokens: readonly number[];
 }
 
+/** What a job asks and tells of its request. */
+export type SaveMemory = Pick<
+  SaveLedger,
+  | "isLive"
+  | "ended"
+  | "passesOver"
+  | "savedTokens"
+  | "recordSaved"
+  | "refused"
+  | "relieved"
+  | "eventTokens"
+  | "keepTokens"
+>;
+
 export class SaveLedger {
   readonly #jobs = new Map<string, Set<number>>();
   readonly #savedTokens = new Map<string, number>();

@@ -66,12 +66,12 @@ function addStoreActors({ host, tables, workers, lookups, loads, saves }: ActorP
   host.add({
     actor: ACTOR_LOADER,
     attachEngine: (epoch) => loads.attach(epoch),
-    create: () => new LoaderActor({ tables, workers }),
+    create: () => new LoaderActor({ tables, workers, rules }),
   });
   host.add({
     actor: ACTOR_SAVER,
     attachEngine: (epoch) => saves.attach(epoch),
-    create: () => new SaverActor({ tables, workers }),
+    create: () => new SaverActor({ tables, workers, rules }),
   });
 }
 
