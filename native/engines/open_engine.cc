@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "engines/local/local_engine.h"
+#include "engines/mooncake/open_mooncake.h"
 
 namespace mooncake_kv {
 
@@ -29,7 +30,7 @@ Error unsupported(const char* kind) {
   return Error("UNSUPPORTED", "kind", kind, "the addon has no engine of this kind", "Use \"local\".");
 }
 
-EngineRecipe recipe(const MooncakeOptions&) { throw unsupported("\"mooncake\""); }
+EngineRecipe recipe(const MooncakeOptions& options) { return mooncake::recipe(options); }
 EngineRecipe recipe(const ChildOptions&) { throw unsupported("\"child\""); }
 
 }  // namespace

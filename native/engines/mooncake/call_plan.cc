@@ -1,0 +1,90 @@
+#include "engines/mooncake/call_plan.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace mooncake_kv::mooncake {
+
+namespace {
+
+constexpr uint32_t KEYS_A_CALL = 2048;
+/** The largest queue that the wheel accepts; open_mooncake.cc asks it for that. */
+constexpr uint32_t TRANSFER_QUEUE = 32768;
+constexpr uint64_t STAGING_BYTES = 16 << 20;
+/** From here on a copy costs more than the transfers that it saves. */
+constexpr uint64_t SMALL_SEGMENT_BYTES = 128 << 10;
+
+uint32_t transferQueue(const MooncakeOptions& options) {
+  if (options.transferQueueMax > 0) return options.transferQueueMax;
+  const char* set = std::getenv("MC_TCP_MAX_QUEUED_TRANSFERS_PER_PEER");
+  const long value = set == nullptr ? 0 : std::atol(set);
+  return value > 0 && value <= TRANSFER_QUEUE ? static_cast<uint32_t>(value) : TRANSFER_QUEUE;
+}
+
+bool isMany(const PoolRequest& request, uint32_t index, const CallLimits& limits) {
+  const size_t segments = request.segments(index).size();
+  if (segments < 2 || request.valueBytes(index) > limits.stagingBytes) return false;
+  return segments > limits.piecesMax || request.valueBytes(index) <= segments * SMALL_SEGMENT_BYTES;
+}
+
+}  // namespace
+
+CallLimits callLimits(const MooncakeOptions& options) {
+  CallLimits limits;
+  limits.keysMax = options.keysPerCallMax > 0 ? options.keysPerCallMax : KEYS_A_CALL;
+  limits.bytesMax = options.bytesPerCallMax;
+  // All threads may be in a call to the same peer, and it is one queue.
+  const uint32_t calls = std::max(1u, options.getThreads + options.putThreads);
+  limits.piecesMax = std::max(1u, transferQueue(options) / calls);
+  limits.stagingBytes = options.protocol == "tcp" ? STAGING_BYTES : 0;
+  return limits;
+}
+
+PlannedCall nextCall(const PoolRequest& request, uint32_t from, const CallLimits& limits) {
+  PlannedCall call{.from = from, .to = from, .staged = isMany(request, from, limits)};
+  uint64_t bytes = 0, onDisk = 0, pieces = 0;
+  const uint32_t last = static_cast<uint32_t>(std::min<uint64_t>(request.count(), uint64_t{from} + limits.keysMax));
+  for (; call.to < last; call.to++) {
+    if (isMany(request, call.to, limits) != call.staged) break;
+    bytes += request.valueBytes(call.to);
+    onDisk += stagedOnDisk(request.valueBytes(call.to));
+    pieces += call.staged ? 1 : request.segments(call.to).size();
+    const bool fits = pieces <= limits.piecesMax && (limits.bytesMax == 0 || onDisk <= limits.bytesMax) &&
+                      (!call.staged || bytes <= limits.stagingBytes);
+    if (!fits && call.to > from) break;
+  }
+  return call;
+}
+
+void fillTransfer(const PoolRequest& request, const PlannedCall& call, uint8_t* staging, Transfer& transfer) {
+  transfer.clear();
+  for (uint32_t index = call.from; index < call.to; index++) {
+    transfer.keys.push_back(index);
+    if (staging != nullptr) {
+      transfer.pieces.push_back({staging, request.valueBytes(index)});
+      staging += request.valueBytes(index);
+    } else {
+      for (const PoolSegment& segment : request.segments(index)) transfer.pieces.push_back({segment.address(), segment.bytes});
+    }
+    transfer.pieceEnds.push_back(static_cast<uint32_t>(transfer.pieces.size()));
+  }
+}
+
+void gather(const PoolRequest& request, const PlannedCall& call, uint8_t* staging) {
+  for (uint32_t index = call.from; index < call.to; index++) {
+    for (const PoolSegment& segment : request.segments(index)) {
+      std::memcpy(staging, segment.address(), segment.bytes);
+      staging += segment.bytes;
+    }
+  }
+}
+
+void scatter(const PoolRequest& request, uint32_t index, const uint8_t* from) {
+  for (const PoolSegment& segment : request.segments(index)) {
+    std::memcpy(segment.address(), from, segment.bytes);
+    from += segment.bytes;
+  }
+}
+
+}  // namespace mooncake_kv::mooncake

@@ -1,0 +1,84 @@
+// Calls on single keys and on the pool as a whole.
+#include <string>
+
+#include "core/codes.h"
+#include "engines/mooncake/mooncake_engine.h"
+
+namespace mooncake_kv::mooncake {
+
+namespace {
+
+/** A pattern that matches keys that start with `prefix`, in the master's regular expressions (ECMAScript). */
+std::string startsWith(const std::string& prefix) {
+  std::string pattern = "^";
+  for (const char letter : prefix) {
+    if (std::string_view("^$\\.*+?()[]{}|").find(letter) != std::string_view::npos) pattern += '\\';
+    pattern += letter;
+  }
+  return pattern + ".*";
+}
+
+}  // namespace
+
+ControlReply MooncakeEngine::control(const ControlRequest& request) {
+  if (connection_->isLost) return {.status = code::ENGINE_DOWN, .text = "the connection to the master is lost"};
+  switch (request.operation) {
+    case ControlOperation::getValue:
+      return getValue(request.key);
+    case ControlOperation::putValue:
+      return putValue(request.key, request.value);
+    case ControlOperation::removeKey: {
+      const int64_t result = store().remove(request.key);
+      return result < 0 ? failed(result, "remove") : ControlReply{.count = 1};
+    }
+    case ControlOperation::removePrefix:
+      return removed(request.key.empty() ? store().removeAll(false) : store().removeMatching(startsWith(request.key)));
+    case ControlOperation::removeAll:
+      return removed(store().removeAll(request.force));
+    case ControlOperation::keys:
+      return {.status = code::ENGINE_ERROR,
+              .text = "the store cannot list keys; its master does, at http://HOST:METRICS_PORT/get_all_keys"};
+    case ControlOperation::health:
+      return store().health() == 0 ? ControlReply{} : ControlReply{.status = code::ENGINE_DOWN, .text = "the master does not answer"};
+  }
+  return {.status = code::ENGINE_ERROR, .text = "the mooncake engine knows no such call"};
+}
+
+ControlReply MooncakeEngine::getValue(const std::string& key) {
+  // The wheel answers an absent key, a failure and an empty value alike: with no bytes.
+  const int64_t size = store().size(key);
+  if (size < 0) return failed(size, "get_size");
+  std::vector<uint8_t> value = store().getValue(key);
+  if (static_cast<int64_t>(value.size()) != size) return {.status = code::ENGINE_ERROR, .text = "the value could not be read"};
+  return {.value = std::move(value)};
+}
+
+ControlReply MooncakeEngine::putValue(const std::string& key, const std::vector<uint8_t>& value) {
+  // It says 0 also when another's value was there first, so whose value it is has to be read.
+  const int64_t result = store().putValue(key, value);
+  if (result == 0 || result == wheel_code::OBJECT_ALREADY_EXISTS) return {};
+  return failed(result, "put");
+}
+
+ControlReply MooncakeEngine::removed(int64_t count) { return count < 0 ? failed(count, "remove") : ControlReply{.count = count}; }
+
+ControlReply MooncakeEngine::failed(int64_t wheelCode, const char* call) {
+  const std::string text = std::string(call) + " answered " + std::to_string(wheelCode);
+  switch (wheelCode) {
+    case code::OBJECT_NOT_FOUND:
+    case wheel_code::REPLICA_IS_NOT_READY:
+      return {.status = code::OBJECT_NOT_FOUND, .text = "there is no such key"};
+    case code::NO_AVAILABLE_HANDLE:
+      return {.status = code::NO_AVAILABLE_HANDLE, .text = "the pool has no room"};
+    case wheel_code::OBJECT_HAS_LEASE:
+      return {.status = code::ENGINE_ERROR, .text = "the key is leased by a reader for some seconds; try again"};
+    case wheel_code::RPC_FAIL:
+    case wheel_code::RPC_TIMEOUT:
+      connection_->lose("the master cannot be reached");
+      return {.status = code::ENGINE_DOWN, .text = "the master does not answer (" + text + ")"};
+    default:
+      return {.status = code::ENGINE_ERROR, .text = text};
+  }
+}
+
+}  // namespace mooncake_kv::mooncake

@@ -1,0 +1,175 @@
+#include "engines/mooncake/mooncake_engine.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "core/apart.h"
+#include "core/codes.h"
+#include "core/error.h"
+#include "engines/mooncake/master_address.h"
+
+namespace mooncake_kv::mooncake {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto WATCH_INTERVAL = std::chrono::milliseconds(250);
+constexpr int CONNECT_TIMEOUT_MS = 1000;
+/** The wheel pings its master once a second. */
+constexpr auto REVIVE_TIMEOUT = std::chrono::milliseconds(2500);
+constexpr auto REVIVE_POLL = std::chrono::milliseconds(50);
+constexpr auto STUCK_AFTER = std::chrono::seconds(60);
+/** For the watch, which holds the pool for microseconds four times a second. */
+constexpr auto LAST_HOLDER_TIMEOUT = std::chrono::seconds(2);
+
+Error unreachable(const std::string& address, const std::string& why) {
+  return Error("UNREACHABLE", "master_server_address", address, "the master does not answer" + (why.empty() ? "" : ": " + why),
+               "Start it (mooncake_master --rpc_port PORT), or correct the address in the store's JSON file.");
+}
+
+/** Sees a master that goes away while nobody asks it anything. */
+void watch(const std::shared_ptr<Connection>& connection, const std::weak_ptr<Pool>& watched) {
+  while (!connection->ended && !connection->isLost) {
+    if (const std::shared_ptr<Pool> pool = watched.lock()) {
+      int64_t health = 0;
+      try {
+        health = pool->store->health();
+      } catch (const python::Raised&) {
+        // Says nothing about the master; calls will.
+      }
+      if (health != 0) connection->lose("the master does not answer");
+    } else {
+      return;
+    }
+    std::this_thread::sleep_for(WATCH_INTERVAL);
+  }
+}
+
+}  // namespace
+
+void Parked::put(std::shared_ptr<Pool> pool) {
+  std::lock_guard lock(mutex_);
+  pool_ = std::move(pool);
+}
+
+std::shared_ptr<Pool> Parked::take() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(pool_, nullptr);
+}
+
+bool Parked::isStuck(bool masterAccepts) {
+  std::lock_guard lock(mutex_);
+  if (!masterAccepts) {
+    acceptsSince_.reset();
+  } else if (!acceptsSince_) {
+    acceptsSince_ = Clock::now();
+  }
+  if (!acceptsSince_ || Clock::now() - *acceptsSince_ < STUCK_AFTER) return false;
+  acceptsSince_.reset();
+  return true;
+}
+
+void Connection::lose(const std::string& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (ended || isLost.exchange(true)) return;
+    // At once and not when the last call has returned, which may be a minute later.
+    parked->put(pool);
+  }
+  report(reason);
+}
+
+std::shared_ptr<Pool> Connection::end() {
+  std::lock_guard lock(mutex_);
+  ended = true;
+  return isLost ? nullptr : std::exchange(pool, nullptr);
+}
+
+void MooncakeEngine::open(Lost lost) {
+  Store::importWheel(options_);
+  std::shared_ptr<Pool> pool = reviveParked();
+  if (pool == nullptr) {
+    const std::string why = whyUnreachable(options_.masterServerAddress, CONNECT_TIMEOUT_MS);
+    if (!why.empty()) throw unreachable(options_.masterServerAddress, why);
+    pool = std::make_shared<Pool>(Store::setUp(options_), limits_.stagingBytes);
+  }
+  connection_->pool = std::move(pool);
+  connection_->parked = parked_;
+  connection_->report = std::move(lost);
+  startDetached("kv-watch", [connection = connection_, watched = std::weak_ptr(connection_->pool)] { watch(connection, watched); });
+}
+
+std::shared_ptr<Pool> MooncakeEngine::reviveParked() {
+  std::shared_ptr<Pool> pool = parked_->take();
+  if (pool == nullptr) return nullptr;
+  const auto deadline = Clock::now() + REVIVE_TIMEOUT;
+  do {
+    if (pool->store->health() == 0) {
+      parked_->isStuck(false);
+      return pool;
+    }
+    std::this_thread::sleep_for(REVIVE_POLL);
+  } while (Clock::now() < deadline);
+  const std::string why = whyUnreachable(options_.masterServerAddress, CONNECT_TIMEOUT_MS);
+  if (parked_->isStuck(why.empty())) return nullptr;
+  parked_->put(std::move(pool));
+  throw unreachable(options_.masterServerAddress, why);
+}
+
+MooncakeEngine::~MooncakeEngine() {
+  connection_->end();
+  if (connection_->pool == nullptr) return;
+  // A connection that was let go of while a call hung in it: nobody has unregistered.
+  for (const auto& [address, bytes] : registered_) {
+    try {
+      store().unregisterMemory(address, bytes);
+    } catch (const python::Raised&) {
+      // The store keeps a stale range; the next registration of it fails and says so.
+    }
+  }
+}
+
+void MooncakeEngine::close() {
+  std::shared_ptr<Pool> pool = connection_->end();
+  if (pool == nullptr) return;
+  const auto deadline = Clock::now() + LAST_HOLDER_TIMEOUT;
+  while (pool.use_count() > 1 && Clock::now() < deadline) std::this_thread::sleep_for(REVIVE_POLL);
+  std::shared_ptr<Store> store = pool->store;
+  pool.reset();
+  if (store.use_count() == 1) store->close();
+}
+
+void MooncakeEngine::registerMemory(const Memory& memory) {
+  int64_t code = 0;
+  std::string said;
+  try {
+    code = store().registerMemory(memory.data(), memory.bytes());
+  } catch (const python::Raised& raised) {
+    said = std::string(": ") + raised.what();
+  }
+  if (code != 0 || !said.empty()) {
+    throw Error("REGISTRATION_REFUSED", "regionId", std::to_string(memory.bytes()) + " bytes",
+                "the store does not register this KV memory (code " + std::to_string(code) + ")" + said,
+                options_.protocol == "rdma" ? "Raise the limit of locked memory (ulimit -l unlimited) and see that device_name has a port that is up."
+                                            : "See the store's log; memory that overlaps registered memory is refused.");
+  }
+  std::lock_guard lock(registeredMutex_);
+  registered_.emplace_back(memory.data(), memory.bytes());
+}
+
+void MooncakeEngine::unregisterMemory(const Memory& memory) {
+  {
+    std::lock_guard lock(registeredMutex_);
+    std::erase(registered_, std::pair(static_cast<const uint8_t*>(memory.data()), static_cast<uint64_t>(memory.bytes())));
+  }
+  store().unregisterMemory(memory.data(), memory.bytes());
+}
+
+EngineStatistics MooncakeEngine::statistics() const {
+  const auto read = [](const std::atomic<uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
+  // Size and use of the pool are the master's to tell.
+  return {.puts = read(puts_), .putRefusals = read(putRefusals_), .gets = read(gets_), .getMisses = read(getMisses_)};
+}
+
+}  // namespace mooncake_kv::mooncake

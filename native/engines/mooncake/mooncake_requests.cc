@@ -1,0 +1,154 @@
+// Requests of keys and values: cut into calls, each with its results read back.
+#include <algorithm>
+
+#include "core/codes.h"
+#include "core/layout.h"
+#include "engines/mooncake/mooncake_engine.h"
+
+namespace mooncake_kv::mooncake {
+
+namespace {
+
+/** The master does not answer, or not in time. */
+bool isUnanswered(int32_t wheelCode) { return wheelCode == wheel_code::RPC_FAIL || wheelCode == wheel_code::RPC_TIMEOUT; }
+
+bool anyUnanswered(const std::vector<int32_t>& wheelCodes) { return std::any_of(wheelCodes.begin(), wheelCodes.end(), isUnanswered); }
+
+}  // namespace
+
+int32_t MooncakeEngine::run(PoolRequest& request) {
+  if (connection_->isLost) {
+    request.setResults(code::ENGINE_DOWN);
+    return code::ENGINE_DOWN;
+  }
+  switch (request.operation()) {
+    case layout::OPERATION_EXISTS:
+      return runExists(request);
+    case layout::OPERATION_PUT:
+      return runPut(request);
+    case layout::OPERATION_GET:
+      return runGet(request);
+    case layout::OPERATION_REMOVE:
+      return runRemove(request);
+    case layout::OPERATION_REMOVE_ALL: {
+      const int64_t removed = store().removeAll(true);
+      if (removed >= 0) return code::OK;
+      return isUnanswered(static_cast<int32_t>(removed)) ? goDown(request, 0, static_cast<int32_t>(removed)) : code::ENGINE_ERROR;
+    }
+    default:
+      return code::ENGINE_ERROR;
+  }
+}
+
+int32_t MooncakeEngine::goDown(PoolRequest& request, uint32_t from, int32_t wheelCode) {
+  for (uint32_t index = from; index < request.count(); index++) request.setResult(index, code::ENGINE_DOWN);
+  connection_->lose(wheelCode == wheel_code::RPC_TIMEOUT ? "the master does not answer in time" : "the master cannot be reached");
+  return code::ENGINE_DOWN;
+}
+
+int32_t MooncakeEngine::runExists(PoolRequest& request) {
+  std::vector<int32_t> results;
+  for (uint32_t from = 0; from < request.count();) {
+    const uint32_t to = static_cast<uint32_t>(std::min<uint64_t>(request.count(), uint64_t{from} + limits_.keysMax));
+    store().exists(request, from, to, results);
+    for (uint32_t index = from; index < to; index++) {
+      const int32_t result = results[index - from];
+      if (isUnanswered(result)) return goDown(request, from, result);
+      request.setResult(index, result < 0 ? code::ENGINE_ERROR : result);
+    }
+    from = to;
+  }
+  return code::OK;
+}
+
+int32_t MooncakeEngine::runRemove(PoolRequest& request) {
+  std::vector<int32_t> results;
+  for (uint32_t from = 0; from < request.count();) {
+    const uint32_t to = static_cast<uint32_t>(std::min<uint64_t>(request.count(), uint64_t{from} + limits_.keysMax));
+    store().remove(request, from, to, results);
+    for (uint32_t index = from; index < to; index++) {
+      const int32_t result = results[index - from];
+      if (isUnanswered(result)) return goDown(request, from, result);
+      request.setResult(index, result == 0 || result == code::OBJECT_NOT_FOUND ? result : code::ENGINE_ERROR);
+    }
+    from = to;
+  }
+  return code::OK;
+}
+
+int32_t MooncakeEngine::runPut(PoolRequest& request) {
+  Transfer transfer;
+  std::vector<int32_t> results;
+  for (uint32_t from = 0; from < request.count();) {
+    const PlannedCall call = nextCall(request, from, limits_);
+    const Staging::Lease staging = call.staged ? connection_->pool->staging.take() : Staging::Lease();
+    if (staging) gather(request, call, staging.data());
+    fillTransfer(request, call, staging.data(), transfer);
+    store().put(request, transfer, results);
+    puts_.fetch_add(results.size(), std::memory_order_relaxed);
+    for (uint32_t index = call.from; index < call.to; index++) {
+      const int32_t result = results[index - call.from];
+      if (isUnanswered(result)) return goDown(request, call.from, result);
+      // Keys are content-addressed: a value that is there already is the value.
+      const bool stored = result == 0 || result == wheel_code::OBJECT_ALREADY_EXISTS;
+      if (result == code::NO_AVAILABLE_HANDLE) putRefusals_.fetch_add(1, std::memory_order_relaxed);
+      request.setResult(index, stored                                ? static_cast<int32_t>(request.valueBytes(index))
+                               : result == code::NO_AVAILABLE_HANDLE ? result
+                                                                     : code::ENGINE_ERROR);
+    }
+    from = call.to;
+  }
+  return code::OK;
+}
+
+int32_t MooncakeEngine::runGet(PoolRequest& request) {
+  Transfer transfer;
+  std::vector<int32_t> results, tiers;
+  bool sizesDiffer = true;
+  for (uint32_t from = 0; from < request.count();) {
+    const PlannedCall call = nextCall(request, from, limits_);
+    const Staging::Lease staging = call.staged ? connection_->pool->staging.take() : Staging::Lease();
+    fillTransfer(request, call, staging.data(), transfer);
+    // Before the get, as vLLM asks: a read may bring a value back into memory.
+    if (options_.enableOffload) store().tiers(request, transfer.keys, tiers);
+    store().get(request, transfer, results);
+    gets_.fetch_add(results.size(), std::memory_order_relaxed);
+    // A peer that holds a value may be what is gone: then the master still answers.
+    if (anyUnanswered(results) && !masterAnswers()) return goDown(request, call.from, wheel_code::RPC_FAIL);
+    const uint8_t* staged = staging.data();
+    for (uint32_t index = call.from; index < call.to; index++) {
+      readResult(request, index, results[index - call.from], sizesDiffer);
+      if (request.result(index) >= 0) {
+        if (staging) scatter(request, index, staged);
+        if (options_.enableOffload) request.setTier(index, tiers[index - call.from]);
+      }
+      if (staging) staged += request.valueBytes(index);
+    }
+    from = call.to;
+  }
+  return code::OK;
+}
+
+/** `sizesDiffer`: whether it is worth asking for the size of a value whose get failed; false after one that was right. */
+void MooncakeEngine::readResult(PoolRequest& request, uint32_t index, int32_t wheelCode, bool& sizesDiffer) {
+  const int64_t wanted = static_cast<int64_t>(request.valueBytes(index));
+  if (wheelCode == wanted) {
+    request.setResult(index, wheelCode);
+    return;
+  }
+  int32_t result = code::ENGINE_ERROR;
+  if (wheelCode == code::OBJECT_NOT_FOUND || wheelCode == wheel_code::REPLICA_IS_NOT_READY) {
+    getMisses_.fetch_add(1, std::memory_order_relaxed);
+    result = code::OBJECT_NOT_FOUND;
+  } else if (wheelCode == code::BUFFER_SMALLER || wheelCode == wheel_code::TRANSFER_FAIL) {
+    // The wheel says the same of a buffer that is too large and of a transfer that failed.
+    const int64_t is = sizesDiffer ? store().size(std::string(request.key(index))) : wanted;
+    sizesDiffer = is >= 0 && is != wanted;
+    if (sizesDiffer) result = wanted < is ? code::BUFFER_SMALLER : code::BUFFER_LARGER;
+  }
+  request.setResult(index, result);
+}
+
+bool MooncakeEngine::masterAnswers() { return !isUnanswered(static_cast<int32_t>(store().exists("mooncake-kv-answers"))); }
+
+}  // namespace mooncake_kv::mooncake

@@ -1,0 +1,191 @@
+#include "engines/mooncake/store.h"
+
+#include <exception>
+
+#include "core/apart.h"
+#include "core/layout.h"
+#include "engines/mooncake/store_methods.h"
+
+namespace mooncake_kv::mooncake {
+
+using python::call;
+using python::Held;
+using python::ListMaker;
+using python::Lock;
+using python::Ref;
+
+namespace {
+
+int64_t numberOf(const Ref& result) { return python::asNumber(result.get()); }
+
+int64_t callWithKey(const Held& method, const std::string& key) {
+  const Lock lock;
+  const Ref text = python::text(key);
+  return numberOf(call(method.get(), {text.get()}));
+}
+
+/** Lists of addresses and of sizes, one list a value. */
+std::pair<Ref, Ref> pieceLists(const Transfer& transfer) {
+  ListMaker addresses(transfer.keys.size());
+  ListMaker sizes(transfer.keys.size());
+  size_t piece = 0;
+  for (const uint32_t end : transfer.pieceEnds) {
+    ListMaker valueAddresses(end - piece);
+    ListMaker valueSizes(end - piece);
+    for (; piece < end; piece++) {
+      valueAddresses.add(python::number(reinterpret_cast<uintptr_t>(transfer.pieces[piece].address)));
+      valueSizes.add(python::number(transfer.pieces[piece].bytes));
+    }
+    addresses.add(valueAddresses.take());
+    sizes.add(valueSizes.take());
+  }
+  return {addresses.take(), sizes.take()};
+}
+
+bool answersYes(python::Object* descriptor, const char* question) {
+  const Ref method = python::attribute(descriptor, question);
+  return python::api().PyObject_IsTrue(call(method.get(), {}).get()) == 1;
+}
+
+int32_t tierOf(python::Object* replicas) {
+  if (replicas == nullptr || python::api().PyList_Size(replicas) < 1) return layout::TIER_UNKNOWN;
+  // The first replica is the one that a get takes.
+  python::Object* first = python::api().PyList_GetItem(replicas, 0);
+  if (answersYes(first, "is_memory_replica")) return layout::TIER_MEMORY;
+  if (answersYes(first, "is_disk_replica") || answersYes(first, "is_local_disk_replica")) return layout::TIER_DISK;
+  return layout::TIER_UNKNOWN;
+}
+
+}  // namespace
+
+Store::Store() : methods_(std::make_unique<Methods>()) {}
+
+Store::~Store() {
+  if (methods_ == nullptr) return;
+  // Whoever lets go of the store last may be an I/O thread, and close may take 10 s, all of them under the interpreter's lock.
+  try {
+    startDetached("kv-store-end", [methods = std::shared_ptr<Methods>(std::move(methods_))]() mutable { end(std::move(methods)); });
+  } catch (const std::exception&) {
+    // No thread to be had: the objects go here.
+  }
+}
+
+void Store::close() { end(std::move(methods_)); }
+
+void Store::end(std::shared_ptr<Methods> methods) {
+  if (methods == nullptr || !methods->close) return;
+  const Lock lock;
+  try {
+    call(methods->close.get(), {});
+  } catch (const python::Raised&) {
+    // There is nobody to tell.
+  }
+  // The objects end under the lock.
+  methods.reset();
+}
+
+Ref Store::keyList(const PoolRequest& request, const std::vector<uint32_t>& keys) const {
+  ListMaker list(keys.size());
+  for (const uint32_t index : keys) list.add(python::text(request.key(index)));
+  return list.take();
+}
+
+void Store::exists(const PoolRequest& request, uint32_t from, uint32_t to, std::vector<int32_t>& results) {
+  const Lock lock;
+  ListMaker keys(to - from);
+  for (uint32_t index = from; index < to; index++) keys.add(python::text(request.key(index)));
+  const Ref list = keys.take();
+  python::readNumbers(call(methods_->batchExists.get(), {list.get()}).get(), to - from, results);
+}
+
+void Store::remove(const PoolRequest& request, uint32_t from, uint32_t to, std::vector<int32_t>& results) {
+  const Lock lock;
+  ListMaker keys(to - from);
+  for (uint32_t index = from; index < to; index++) keys.add(python::text(request.key(index)));
+  const Ref list = keys.take();
+  python::readNumbers(call(methods_->batchRemove.get(), {list.get()}).get(), to - from, results);
+}
+
+void Store::put(const PoolRequest& request, const Transfer& transfer, std::vector<int32_t>& results) {
+  const Lock lock;
+  const Ref keys = keyList(request, transfer.keys);
+  const auto [addresses, sizes] = pieceLists(transfer);
+  const Ref codes = call(methods_->batchPut.get(), {keys.get(), addresses.get(), sizes.get(), methods_->replicateConfig.get()});
+  python::readNumbers(codes.get(), transfer.keys.size(), results);
+}
+
+void Store::get(const PoolRequest& request, const Transfer& transfer, std::vector<int32_t>& results) {
+  const Lock lock;
+  const Ref keys = keyList(request, transfer.keys);
+  const auto [addresses, sizes] = pieceLists(transfer);
+  python::readNumbers(call(methods_->batchGet.get(), {keys.get(), addresses.get(), sizes.get()}).get(), transfer.keys.size(), results);
+}
+
+void Store::tiers(const PoolRequest& request, const std::vector<uint32_t>& keys, std::vector<int32_t>& tiers) {
+  const Lock lock;
+  const Ref list = keyList(request, keys);
+  const Ref byKey = call(methods_->batchReplicas.get(), {list.get()});
+  tiers.clear();
+  for (size_t index = 0; index < keys.size(); index++) {
+    // Borrowed references, both of them.
+    python::Object* key = python::api().PyList_GetItem(list.get(), static_cast<intptr_t>(index));
+    tiers.push_back(tierOf(python::api().PyDict_GetItem(byKey.get(), key)));
+  }
+}
+
+int64_t Store::exists(const std::string& key) { return callWithKey(methods_->exists, key); }
+int64_t Store::size(const std::string& key) { return callWithKey(methods_->size, key); }
+int64_t Store::remove(const std::string& key) { return callWithKey(methods_->remove, key); }
+int64_t Store::removeMatching(const std::string& pattern) { return callWithKey(methods_->removeMatching, pattern); }
+
+std::vector<uint8_t> Store::getValue(const std::string& key) {
+  const Lock lock;
+  const Ref text = python::text(key);
+  return python::asBytes(call(methods_->get.get(), {text.get()}).get());
+}
+
+int64_t Store::putValue(const std::string& key, const std::vector<uint8_t>& value) {
+  const Lock lock;
+  const Ref text = python::text(key);
+  const Ref bytes = python::bytes(value.data(), value.size());
+  return numberOf(call(methods_->put.get(), {text.get(), bytes.get(), methods_->replicateConfig.get()}));
+}
+
+int64_t Store::removeAll(bool force) {
+  const Lock lock;
+  return numberOf(call(methods_->removeAll.get(), {(force ? methods_->yes : methods_->no).get()}));
+}
+
+int64_t Store::health() {
+  const Lock lock;
+  return numberOf(call(methods_->health.get(), {}));
+}
+
+int64_t Store::registerMemory(const uint8_t* address, uint64_t bytes) {
+  std::lock_guard registration(registrationMutex_);
+  uint32_t& holds = registrations_[{address, bytes}];
+  if (holds == 0) {
+    const Lock lock;
+    const Ref start = python::number(reinterpret_cast<uintptr_t>(address));
+    const Ref length = python::number(bytes);
+    const int64_t code = numberOf(call(methods_->registerBuffer.get(), {start.get(), length.get()}));
+    if (code != 0) {
+      registrations_.erase({address, bytes});
+      return code;
+    }
+  }
+  holds++;
+  return 0;
+}
+
+void Store::unregisterMemory(const uint8_t* address, uint64_t bytes) {
+  std::lock_guard registration(registrationMutex_);
+  const auto found = registrations_.find({address, bytes});
+  if (found == registrations_.end() || --found->second > 0) return;
+  registrations_.erase(found);
+  const Lock lock;
+  const Ref start = python::number(reinterpret_cast<uintptr_t>(address));
+  call(methods_->unregisterBuffer.get(), {start.get()});
+}
+
+}  // namespace mooncake_kv::mooncake

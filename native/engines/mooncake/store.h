@@ -1,0 +1,85 @@
+// One MooncakeDistributedStore of the wheel, called from C++.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/pool_request.h"
+#include "engines/engine_options.h"
+#include "engines/mooncake/python/objects.h"
+#include "engines/mooncake/transfer.h"
+
+namespace mooncake_kv::mooncake {
+
+/** Codes of the wheel (ErrorCode in its store) that mean something to us, beyond those in core/codes.h. */
+namespace wheel_code {
+inline constexpr int32_t REPLICA_IS_NOT_READY = -703;
+inline constexpr int32_t OBJECT_ALREADY_EXISTS = -705;
+inline constexpr int32_t OBJECT_HAS_LEASE = -706;
+/** A transfer failed, or a get's buffer is larger than the value. */
+inline constexpr int32_t TRANSFER_FAIL = -800;
+inline constexpr int32_t RPC_FAIL = -900;
+inline constexpr int32_t RPC_TIMEOUT = -901;
+}  // namespace wheel_code
+
+/**
+ * Any thread. The interpreter's lock is held while arguments and results are converted; the wheel gives it up while it works, save in
+ * `setup` and `close`. Results are the wheel's codes, one a key. What Python raises comes out as python::Raised.
+ *
+ * Nothing may be called after the wheel's `close` (it would touch freed memory), so that runs only when nobody has the store any
+ * more: on a thread of its own, for it may take 10 s.
+ */
+class Store {
+ public:
+  /** Starts the interpreter and imports the wheel, once. Throws Error CONFIGURATION with the command that mends it. */
+  static void importWheel(const MooncakeOptions& options);
+  /** Throws Error; UNREACHABLE when the wheel says no, with its last log line. May take 15 s against a master that hangs. */
+  static std::shared_ptr<Store> setUp(const MooncakeOptions& options);
+  /** Lets a thread of its own close the wheel's store, unless `close` has. */
+  ~Store();
+  /** Only by its last holder, who must not call anything more. Takes 2 s, without a master 10. */
+  void close();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  void exists(const PoolRequest& request, uint32_t from, uint32_t to, std::vector<int32_t>& results);
+  void put(const PoolRequest& request, const Transfer& transfer, std::vector<int32_t>& results);
+  void get(const PoolRequest& request, const Transfer& transfer, std::vector<int32_t>& results);
+  /** Where the first replica of each value lies: TIER_MEMORY, TIER_DISK or TIER_UNKNOWN. */
+  void tiers(const PoolRequest& request, const std::vector<uint32_t>& keys, std::vector<int32_t>& tiers);
+  void remove(const PoolRequest& request, uint32_t from, uint32_t to, std::vector<int32_t>& results);
+
+  int64_t exists(const std::string& key);
+  /** Bytes of a value, or a code. */
+  int64_t size(const std::string& key);
+  std::vector<uint8_t> getValue(const std::string& key);
+  int64_t putValue(const std::string& key, const std::vector<uint8_t>& value);
+  int64_t remove(const std::string& key);
+  /** Both answer how many keys went, or a code. */
+  int64_t removeMatching(const std::string& pattern);
+  int64_t removeAll(bool force);
+  /** 0: the master answers the wheel's own pings (once a second). Costs microseconds. */
+  int64_t health();
+
+  /** Counts holds of the same range, so that a successor may register what a call that hangs still has. 0, or a code. */
+  int64_t registerMemory(const uint8_t* address, uint64_t bytes);
+  void unregisterMemory(const uint8_t* address, uint64_t bytes);
+
+ private:
+  struct Methods;
+
+  Store();
+  static void end(std::shared_ptr<Methods> methods);
+  python::Ref keyList(const PoolRequest& request, const std::vector<uint32_t>& keys) const;
+
+  std::unique_ptr<Methods> methods_;
+  std::mutex registrationMutex_;
+  std::map<std::pair<const uint8_t*, uint64_t>, uint32_t> registrations_;
+};
+
+}  // namespace mooncake_kv::mooncake

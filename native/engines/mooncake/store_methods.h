@@ -1,0 +1,41 @@
+// The Python objects behind a Store.
+#pragma once
+
+#include "engines/mooncake/store.h"
+
+namespace mooncake_kv::mooncake {
+
+/** Bound methods, looked up once. */
+struct Store::Methods {
+  python::Held object;
+  python::Held replicateConfig;
+  python::Held batchExists, batchPut, batchGet, batchReplicas, batchRemove;
+  python::Held exists, size, get, put, remove, removeMatching, removeAll, health, registerBuffer, unregisterBuffer, close;
+  python::Held yes, no;
+
+  /** Under the lock; throws Raised when the wheel has no such method. */
+  void look() {
+    const auto method = [&](const char* name) { return python::attribute(object.get(), name); };
+    batchExists = method("batch_is_exist");
+    batchPut = method("batch_put_from_multi_buffers");
+    batchGet = method("batch_get_into_multi_buffers");
+    batchReplicas = method("batch_get_replica_desc");
+    batchRemove = method("batch_remove");
+    exists = method("is_exist");
+    size = method("get_size");
+    get = method("get");
+    put = method("put");
+    remove = method("remove");
+    removeMatching = method("remove_by_regex");
+    removeAll = method("remove_all");
+    health = method("health_check");
+    registerBuffer = method("register_buffer");
+    unregisterBuffer = method("unregister_buffer");
+    close = method("close");
+    const python::Ref builtins = python::importModule("builtins");
+    yes = python::attribute(builtins.get(), "True");
+    no = python::attribute(builtins.get(), "False");
+  }
+};
+
+}  // namespace mooncake_kv::mooncake

@@ -1,0 +1,101 @@
+// How a store comes to be: the wheel's import and its `setup`.
+#include "core/error.h"
+#include "engines/mooncake/python/interpreter.h"
+#include "engines/mooncake/store.h"
+#include "engines/mooncake/store_methods.h"
+#include "engines/mooncake/wheel_log.h"
+
+namespace mooncake_kv::mooncake {
+
+using python::call;
+using python::Lock;
+using python::Raised;
+using python::Ref;
+
+namespace {
+
+constexpr const char* WHEEL = "mooncake-transfer-engine-non-cuda==0.3.13.post1";
+
+bool mentions(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+/** What went wrong with the import, and the command that mends it. */
+Error importError(const std::string& python, const std::string& raised) {
+  const std::string interpreter = python.empty() ? "python3" : python;
+  if (mentions(raised, "cannot open shared object file")) {
+    return Error("CONFIGURATION", "mooncake", interpreter, "the Mooncake package misses a C library: " + raised,
+                 "Debian, Ubuntu: apt-get install libibverbs1 librdmacm1 libnuma1 libcurl4");
+  }
+  if (mentions(raised, "No module named")) {
+    return Error("CONFIGURATION", "mooncake", interpreter, "the interpreter has no Mooncake package: " + raised,
+                 "Run: " + interpreter + " -m pip install " + WHEEL);
+  }
+  return Error("CONFIGURATION", "mooncake", interpreter, "the Mooncake package cannot be used: " + raised,
+               "Run: " + interpreter + " -m pip install --force-reinstall " + WHEEL);
+}
+
+/** As vLLM calls it: the tenant only when it is not the default one. */
+int64_t callSetup(python::Object* store, const MooncakeOptions& options) {
+  const Ref setup = python::attribute(store, "setup");
+  const Ref hostname = python::text(options.localHostname);
+  const Ref metadata = python::text(options.metadataServer);
+  const Ref segment = python::number(options.globalSegmentBytes);
+  const Ref buffer = python::number(options.localBufferBytes);
+  const Ref protocol = python::text(options.protocol);
+  const Ref devices = python::text(options.deviceName);
+  const Ref master = python::text(options.masterServerAddress);
+  const Ref named = Ref::take(python::api().PyDict_New());
+  if (!options.tenantId.empty() && options.tenantId != "default") {
+    python::api().PyDict_SetItemString(named.get(), "tenant_id", python::text(options.tenantId).get());
+  }
+  return python::asNumber(call(setup.get(),
+                               {hostname.get(), metadata.get(), segment.get(), buffer.get(), protocol.get(), devices.get(), master.get()},
+                               named.get())
+                              .get());
+}
+
+}  // namespace
+
+void Store::importWheel(const MooncakeOptions& options) {
+  python::startPython(options.pythonExecutable, options.pythonLibrary);
+  const Lock lock;
+  try {
+    const Ref module = python::importModule("mooncake.store");
+    for (const char* name : {"MooncakeDistributedStore", "ReplicateConfig"}) python::attribute(module.get(), name);
+  } catch (const Raised& raised) {
+    throw importError(options.pythonExecutable, raised.what());
+  }
+  catchWheelLog();
+}
+
+std::shared_ptr<Store> Store::setUp(const MooncakeOptions& options) {
+  importWheel(options);
+  const std::shared_ptr<Store> store(new Store());
+  Methods& methods = *store->methods_;
+  const Lock lock;
+  try {
+    const Ref module = python::importModule("mooncake.store");
+    methods.object = call(python::attribute(module.get(), "MooncakeDistributedStore").get(), {});
+    methods.look();
+    methods.replicateConfig = call(python::attribute(module.get(), "ReplicateConfig").get(), {});
+    if (!options.preferredSegment.empty()) {
+      const Ref segment = python::text(options.preferredSegment);
+      if (python::api().PyObject_SetAttrString(methods.replicateConfig.get(), "preferred_segment", segment.get()) != 0) python::raise();
+    }
+  } catch (const Raised& raised) {
+    throw importError(options.pythonExecutable, raised.what());
+  }
+  int64_t code = 0;
+  std::string raisedText;
+  try {
+    code = callSetup(methods.object.get(), options);
+  } catch (const Raised& raised) {
+    raisedText = raised.what();
+  }
+  if (code == 0 && raisedText.empty()) return store;
+  const std::string said = raisedText.empty() ? lastWheelError() : raisedText;
+  throw Error("UNREACHABLE", "master_server_address", options.masterServerAddress,
+              "the store's set-up failed with code " + std::to_string(code) + (said.empty() ? "" : ": " + said),
+              "See that the master runs there, that protocol and device_name fit this host, and that it has the memory asked for.");
+}
+
+}  // namespace mooncake_kv::mooncake
