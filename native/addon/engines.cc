@@ -58,7 +58,7 @@ napi_value engineState(const Arguments<1>& arguments) {
   Napi::Object error = Napi::Object::New(env);
   error.Set("code", status.error->code);
   error.Set("field", status.error->field);
-  error.Set("message", status.error->what());
+  error.Set("problem", status.error->problem);
   error.Set("remedy", status.error->remedy);
   result.Set("error", error);
   return result;
@@ -87,6 +87,7 @@ napi_value engineClose(const Arguments<2>& arguments) {
 napi_value engineStatistics(const Arguments<1>& arguments) {
   const std::shared_ptr<EngineHost> host = engines().require(arguments.int32(0, "engineId"));
   const EngineStatistics read = host->statistics();
+  const EngineHost::Status status = host->status();
   Napi::Object statistics = Napi::Object::New(arguments.env);
   const auto set = [&](const char* name, uint64_t value) { statistics.Set(name, static_cast<double>(value)); };
   set("bytesMax", read.bytesMax);
@@ -97,7 +98,10 @@ napi_value engineStatistics(const Arguments<1>& arguments) {
   set("putRefusals", read.putRefusals);
   set("gets", read.gets);
   set("getMisses", read.getMisses);
-  set("batchesInFlight", host->running());
+  set("batchesInFlight", status.batchesInFlight);
+  set("reopenings", status.reopenings);
+  set("hungCalls", status.hungCalls);
+  statistics.Set("state", STATE_NAMES[static_cast<size_t>(status.state)]);
   return statistics;
 }
 

@@ -70,6 +70,7 @@ std::shared_ptr<EngineConnection> EngineHost::connection() const {
 }
 
 void EngineHost::useMemory(std::span<const std::shared_ptr<Memory>> memories) {
+  if (!options_.traits.mayHang) return;
   std::lock_guard lock(mutex_);
   for (const auto& memory : memories) {
     if (std::find(memories_.begin(), memories_.end(), memory) == memories_.end()) memories_.push_back(memory);

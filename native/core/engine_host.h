@@ -81,7 +81,7 @@ class EngineHost : public std::enable_shared_from_this<EngineHost> {
   /** Threads that serve an operation (layout::OPERATION_). */
   IoThreads& lane(int32_t operation) { return *lanes_[laneOf(operation)]; }
 
-  /** Memory that requests are going to name: registered before the engine is OPEN, else with the first request. */
+  /** Memory that requests are going to name: registered before the engine is OPEN, else with the first request. Held until the end. */
   void useMemory(std::span<const std::shared_ptr<Memory>> memories);
   /** The connection refused something that it cannot do without: FAILED. */
   void fail(const EngineConnection& connection, const Error& error);

@@ -15,11 +15,13 @@ class Error : public std::runtime_error {
         code(std::move(code)),
         field(std::move(field)),
         value(std::move(value)),
+        problem(std::move(problem)),
         remedy(std::move(remedy)) {}
 
   const std::string code;
   const std::string field;
   const std::string value;
+  const std::string problem;
   const std::string remedy;
 };
 

@@ -62,12 +62,32 @@ export interface NativeBinding {
   /** The key text of one entry, for tests, tools and traces. */
   keyOf(keySpaceId: number, prefixIndex: number, hashRow: number): string;
 
-  /** Opens an engine. Runtimes of one process that name the same `poolName` share its memory (reference-counted). */
-  engineOpen(options: EngineOptions): number;
-  /** Waits at most `timeoutMs` for batches in flight; returns how many are still in flight (0: closed for good). */
+  /**
+   * Opens an engine. Runtimes of one process that name the same `poolName` share its memory (reference-counted). The local engine
+   * is open when this returns; others open on threads of their own, see `engineState`. Throws what is wrong with the options.
+   */
+  engineOpen(options: EngineOptions & EngineWakeOptions): number;
+  /** Names KV memory that batches are going to use, so that it is registered before the engine is open rather than by the first. */
+  engineUseKeySpace(engineId: number, keySpaceId: number): void;
+  /** After a change the wake handle `stateWakeId` of engineOpen is woken; several changes may share one wake. */
+  engineState(engineId: number): EngineStatus;
+  /**
+   * Waits at most `timeoutMs` for batches in flight and for the engine to close; returns how many batches are still in flight (0:
+   * closed for good). Those keep all memory that they use until they return; nothing else waits for them.
+   */
   engineClose(engineId: number, timeoutMs: number): number;
   engineStatistics(engineId: number): EngineStatistics;
-  /** Test seam and doctor: flips one bit of a stored value; false when the key is absent. */
+  /**
+   * Queues a call on single keys or the pool as a whole; `callback` gets the reply once, on this thread's loop, unless the thread
+   * ends first. A call that hangs is never answered and does not keep the process: `callEngine` of store/ adds the time limit.
+   */
+  engineCall(
+    engineId: number,
+    request: EngineCallRequest,
+    callback: (reply: EngineCallReply) => void,
+  ): void;
+  /** The next three are for the local engine, whose calls never hang: they answer at once. Others throw UNSUPPORTED. */
+  /** Test seam: flips one bit of a stored value; false when the key is absent. */
   engineCorrupt(engineId: number, key: string, byteOffset: number): boolean;
   /** Keys that start with `prefix` ("" = all), at most `limit`. */
   engineKeys(engineId: number, prefix: string, limit: number): string[];
@@ -114,7 +134,12 @@ export interface KeySpaceOptions {
 }
 
 /** One member a kind of engine: each names its own options. */
-export type EngineOptions = LocalEngineOptions;
+export type EngineOptions = LocalEngineOptions | MooncakeEngineOptions | ChildEngineOptions;
+
+export interface EngineWakeOptions {
+  /** Wake handle for changes of the engine's state. */
+  readonly stateWakeId?: number;
+}
 
 /** A bounded pool in the memory of this process. */
 export interface LocalEngineOptions {
@@ -124,6 +149,94 @@ export interface LocalEngineOptions {
   readonly ioThreads: number;
   /** Checksum every value at put and verify it at get: a mismatch gives CHECKSUM_MISMATCH and drops the value. */
   readonly verifyChecksums: boolean;
+}
+
+/** I/O threads of a class of operations: calls that hang in one class never stop another. */
+export interface EngineLanes {
+  readonly existsThreads: number;
+  readonly getThreads: number;
+  readonly putThreads: number;
+}
+
+/** Mooncake's store out of its Python wheel, in this process. "" and 0: not given, the engine's own default. */
+export interface MooncakeEngineOptions extends EngineLanes {
+  readonly kind: "mooncake";
+  /** The interpreter whose packages hold the wheel, and the library that it is made of. */
+  readonly pythonExecutable: string;
+  readonly pythonLibrary: string;
+  readonly localHostname: string;
+  readonly metadataServer: string;
+  /** Memory that this process gives to the pool; 0: none. */
+  readonly globalSegmentBytes: number;
+  readonly localBufferBytes: number;
+  readonly protocol: string;
+  readonly deviceName: string;
+  /** `host:port` of the master. */
+  readonly masterServerAddress: string;
+  readonly preferredSegment: string;
+  readonly tenantId: string;
+  readonly enableOffload: boolean;
+  /** Bounds of one call into the store. */
+  readonly keysPerCallMax: number;
+  readonly bytesPerCallMax: number;
+  readonly transferQueueMax: number;
+  /** File that the wheel's log goes to. */
+  readonly logPath: string;
+}
+
+/** An engine in a process of its own over the same memfd regions: this process survives its crash. */
+export interface ChildEngineOptions extends EngineLanes {
+  readonly kind: "child";
+  readonly executable: string;
+  /** In front of those that the addon adds. */
+  readonly arguments: readonly string[];
+  readonly inner: LocalEngineOptions | MooncakeEngineOptions;
+}
+
+/**
+ * opening: not open yet for the first time. down: unreachable or lost, opened again with back-off. failed: somebody has to change
+ * something first. Unless `open`, batches and calls are answered with ENGINE_DOWN at once.
+ */
+export type EngineState = "opening" | "open" | "down" | "closed" | "failed";
+
+export interface EngineStatus {
+  readonly state: EngineState;
+  /** Why it is down or failed, or was down last. UNREACHABLE passes by itself; CONFIGURATION, REGISTRATION_REFUSED, ... do not. */
+  readonly error: {
+    readonly code: string;
+    readonly field: string;
+    readonly problem: string;
+    readonly remedy: string;
+  } | null;
+  readonly reopenings: number;
+  /** Calls that have been in the engine for more than 10 s. */
+  readonly hungCalls: number;
+  /** Attempts to open that were given up and have not returned. */
+  readonly hungOpens: number;
+  readonly callsInFlight: number;
+}
+
+export type EngineCallRequest =
+  | { readonly operation: "getValue"; readonly key: string }
+  /** If the key is absent. 1 byte to 1 MiB, copied. */
+  | { readonly operation: "putValue"; readonly key: string; readonly value: Uint8Array }
+  | { readonly operation: "removeKey"; readonly key: string }
+  | { readonly operation: "removePrefix"; readonly prefix: string }
+  | { readonly operation: "removeAll"; readonly force: boolean }
+  | { readonly operation: "keys"; readonly prefix: string; readonly limit: number }
+  | { readonly operation: "health" };
+
+export interface EngineCallReply {
+  /** OK, or an EngineCode below 0. */
+  readonly status: number;
+  /** putValue: 1 when this call stored it; removals: how many keys. */
+  readonly count: number;
+  /** getValue. */
+  readonly value: Uint8Array;
+  /** keys. */
+  readonly keys: readonly string[];
+  /** What the engine said about a failure, for a person. */
+  readonly text: string;
 }
 
 export interface EngineStatistics {
@@ -136,6 +249,9 @@ export interface EngineStatistics {
   readonly gets: number;
   readonly getMisses: number;
   readonly batchesInFlight: number;
+  readonly state: EngineState;
+  readonly reopenings: number;
+  readonly hungCalls: number;
 }
 
 export interface ChannelOptions {

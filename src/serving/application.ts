@@ -133,6 +133,7 @@ export class Application {
           random: options.random,
           wallClockMs: options.wallClockMs,
           healthy: () => runtime.healthy(),
+          engineState: () => runtime.engine.status().state,
           dumpState: () => dumpServing(runtime, frontEnd),
           metrics: startMetrics(runtime, native, model, events),
           log,
@@ -238,6 +239,9 @@ function startMetrics(
       counters.set(COUNTERS.poolEvictions, pool.evictions);
       counters.set(COUNTERS.kvEventsPublished, events?.feed.published ?? 0);
       counters.set(COUNTERS.kvEventsLost, events?.feed.lost ?? 0);
+      counters.set(GAUGES.engineOpen, pool.state === "open" ? 1 : 0);
+      counters.set(GAUGES.engineHungCalls, pool.hungCalls);
+      counters.set(COUNTERS.engineReopenings, pool.reopenings);
     },
   });
   return metrics;

@@ -65,5 +65,9 @@ export const EngineCode = {
   CLOSED: -903,
   BAD_ENTRY: -904,
   CHECKSUM_MISMATCH: -905,
+  /** The engine cannot reach the KV memory that a batch names. */
+  REGISTRATION_REFUSED: -906,
+  /** A call was not answered in time; it may go on. */
+  TIMED_OUT: -907,
 } as const;
 export type EngineCode = (typeof EngineCode)[keyof typeof EngineCode];

@@ -252,6 +252,22 @@ export const TRACE_EVENTS = {
     "-",
     "Local prefix-cache blocks were reused.",
   ),
+  engineOpened: event(
+    39,
+    "instant",
+    "engine opened",
+    "reopenings",
+    "-",
+    "The storage engine is open (again).",
+  ),
+  engineLost: event(
+    40,
+    "instant",
+    "engine lost",
+    "reopenings",
+    "final",
+    "The storage engine is down and opened again with back-off (0), or has failed for good (1).",
+  ),
 } as const;
 
 export type TraceEventName = keyof typeof TRACE_EVENTS;

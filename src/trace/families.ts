@@ -156,6 +156,10 @@ export const COUNTER_FAMILIES = {
     "mooncake_kv_pool_evictions_total",
     "Keys that the pool evicted to make room.",
   ),
+  engineReopenings: counter(
+    "mooncake_kv_engine_reopenings_total",
+    "Times that the storage engine was opened again after it was lost.",
+  ),
 } as const satisfies Record<string, MetricFamily>;
 
 export const GAUGE_FAMILIES = {
@@ -185,6 +189,11 @@ export const GAUGE_FAMILIES = {
   poolBytes: gauge("mooncake_kv_pool_bytes", "Bytes stored in the pool."),
   poolCapacityBytes: gauge("mooncake_kv_pool_capacity_bytes", "Bytes that the pool has room for."),
   poolKeys: gauge("mooncake_kv_pool_keys", "Keys in the pool."),
+  engineOpen: gauge("mooncake_kv_engine_open", "1 while the storage engine is open, else 0."),
+  engineHungCalls: gauge(
+    "mooncake_kv_engine_hung_calls",
+    "Calls that have been in the storage engine for more than 10 s.",
+  ),
 } as const satisfies Record<string, MetricFamily>;
 
 export const HISTOGRAM_FAMILIES = {

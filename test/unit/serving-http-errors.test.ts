@@ -150,6 +150,7 @@ describe("bad bodies and addresses", () => {
         contextTokensMax: 10,
       },
       healthy: () => true,
+      engineState: () => "open",
       dumpState: () => Promise.resolve({}),
       metrics: { contentType: "text/plain", text: () => Promise.resolve("") },
       random: () => 0,

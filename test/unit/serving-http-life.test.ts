@@ -105,7 +105,10 @@ describe("other routes", () => {
     expect((await get("/health")).status).toBe(200);
     healthy = false;
     const response = await get("/health");
-    expect([response.status, await response.json()]).toEqual([503, { status: "unhealthy" }]);
+    expect([response.status, await response.json()]).toEqual([
+      503,
+      { status: "unhealthy", engine: "open" },
+    ]);
   });
 
   test("the local cache is dropped where the server was started with it", async () => {

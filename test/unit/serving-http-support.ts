@@ -46,6 +46,7 @@ export async function serve(
       contextTokensMax: 200,
     },
     healthy: () => true,
+    engineState: () => "open",
     dumpState: async () => ({}),
     metrics: { contentType: metrics.contentType, text: () => metrics.text() },
     random: () => 0.5,

@@ -54,6 +54,8 @@ export interface ResourceOptions {
 export class RuntimeResources {
   readonly plan: RuntimePlan;
   readonly engineId: number;
+  /** Woken when the engine's state changes. */
+  readonly engineWakeId: number;
   readonly #native: NativeBinding;
   readonly #channelIds: number[] = [];
   /** Give back what was registered, in the order of registration. */
@@ -62,7 +64,8 @@ export class RuntimeResources {
   /** Throws what the addon refuses (a pool that is open with another size, segments that overlap); nothing stays behind. */
   constructor(options: ResourceOptions) {
     this.#native = options.native;
-    this.engineId = openEngine(options.native, options.connector);
+    this.engineWakeId = options.native.wakeReserve();
+    this.engineId = openEngine(options.native, options.connector, this.engineWakeId);
     try {
       this.plan = this.#plan(options);
     } catch (error) {
@@ -139,6 +142,7 @@ export class RuntimeResources {
         kvCache.blockCount,
       ),
     );
+    this.#native.engineUseKeySpace(this.engineId, keySpaceId);
     this.#releases.push(() => this.#native.keySpaceRelease(keySpaceId));
     return { ...plan, keySpaceId };
   }

@@ -29,12 +29,15 @@ import {
   type RuntimePlan,
   type SchedulerLimits,
 } from "../plan.ts";
+import { EngineWatch } from "./engine-watch.ts";
 import { type KvMemory, openKvMemory } from "./kv-memory.ts";
 import { RuntimeResources } from "./resources.ts";
 import { isIndispensable, superviseActors, type SupervisedActors } from "./supervised-actors.ts";
 import { dumpState, type StateDump } from "./state-dump.ts";
 
 const ACTOR_START_TIMEOUT_MS = 30_000;
+/** So long a start waits for an engine that is on its way. */
+const ENGINE_START_TIMEOUT_MS = 10_000;
 
 export interface RuntimeOptions {
   readonly native: NativeBinding;
@@ -52,6 +55,8 @@ export interface RuntimeOptions {
   readonly trace: boolean;
   /** KV events are made, with this form of hashes; who made the runtime takes them (`kvEvents`). Default: none are made. */
   readonly kvEvents?: { readonly integerHashes: boolean } | undefined;
+  /** How long the start waits for the engine; requests are computed until it is open. Default: 10 s. */
+  readonly engineStartTimeoutMs?: number;
   /** Every actor thread writes a recording of its steps into this folder (see hosts/recording). Default: none. */
   readonly recordFolder?: string | undefined;
   readonly logLevel: string;
@@ -71,6 +76,7 @@ export class Runtime {
   readonly engineId: number;
   /** What actors tell of their blocks; null when no KV events are made. */
   readonly kvEvents: KvEventSource | null;
+  readonly engine: EngineWatch;
   readonly #resources: RuntimeResources;
   readonly #options: RuntimeOptions;
   readonly #started: number[] = [];
@@ -111,13 +117,26 @@ export class Runtime {
       ...(options.restartLimits === undefined ? {} : { restartLimits: options.restartLimits }),
     });
     this.supervisor = this.#supervised.supervisor;
+    const { engineId, engineWakeId: wakeId } = this.#resources;
+    this.engine = new EngineWatch({
+      native,
+      engineId,
+      wakeId,
+      trace: this.#supervised.trace,
+      log,
+    });
   }
 
-  /** Starts all actor threads. On failure everything that was started is stopped again and the error is thrown. */
+  /** Starts all actor threads and waits a while for the engine. On failure everything that was started is stopped again and the error is thrown. */
   static async start(options: RuntimeOptions): Promise<Runtime> {
     const runtime = new Runtime(options);
     try {
+      const { engineStartTimeoutMs = ENGINE_START_TIMEOUT_MS } = options;
+      const settled = runtime.engine.settle(engineStartTimeoutMs);
+      // Looked at when the actors have started: a stop amid their start would leave some behind.
+      settled.catch(() => undefined);
       await runtime.#startActors();
+      await settled;
     } catch (error) {
       await runtime.stop();
       throw error;
@@ -143,7 +162,7 @@ export class Runtime {
 
   /** What all actors have in hand and what the shared tables show, for a person; never rejects. See dumpState. */
   dump(): Promise<StateDump> {
-    return dumpState(this.plan, this.ends, this.supervisor);
+    return dumpState(this.plan, this.ends, this.supervisor, this.engine.status());
   }
 
   /**
@@ -227,6 +246,7 @@ export class Runtime {
         ),
       );
     }
+    this.engine.close();
     const inFlight = this.#resources.release(
       Math.ceil(Math.max(100, deadlineMs - this.ends.nowMs())),
     );

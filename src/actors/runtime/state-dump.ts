@@ -1,3 +1,4 @@
+import type { EngineStatus } from "../../native/binding.ts";
 import type { ThreadEnds } from "../hosts/thread-ends.ts";
 import { ACTOR_COUNT, ACTOR_NAMES } from "../messages.ts";
 import type { RuntimePlan } from "../plan.ts";
@@ -27,6 +28,7 @@ export interface StateDump {
   readonly timeMs: number;
   readonly requests: ReturnType<typeof dumpRequests>;
   readonly jobs: Listed;
+  readonly engine: EngineStatus;
   readonly actors: readonly ActorDump[];
 }
 
@@ -38,6 +40,7 @@ export async function dumpState(
   plan: RuntimePlan,
   ends: ThreadEnds,
   supervisor: Supervisor,
+  engine: EngineStatus,
 ): Promise<StateDump> {
   const dumpActor = async (actor: number): Promise<ActorDump> => {
     const mailbox = ends.mailboxes[actor]!;
@@ -65,6 +68,7 @@ export async function dumpState(
     timeMs: Math.round(timeMs),
     requests: dumpRequests(ends.tables),
     jobs: dumpJobs(ends.tables, timeMs),
+    engine,
     actors,
   };
 }

@@ -1,6 +1,7 @@
 import { NONE } from "../../blocks/layout.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import { COUNTERS, CounterBlock } from "../../trace/counters.ts";
+import type { TraceWriter } from "../../trace/events.ts";
 import type { ThreadEnds } from "../hosts/thread-ends.ts";
 import { openThreadTrace } from "../hosts/thread-trace.ts";
 import {
@@ -23,6 +24,8 @@ export function isIndispensable(actor: number): boolean {
 
 export interface SupervisedActors {
   readonly supervisor: Supervisor;
+  /** This thread's lane: whatever the runtime itself records goes through it. */
+  readonly trace: TraceWriter;
   /** Waits no more for batches of actors that were given up. Call when the runtime stops. */
   readonly endDrains: () => void;
 }
@@ -70,6 +73,7 @@ export function superviseActors(parts: {
   });
   return {
     supervisor,
+    trace,
     endDrains: () => {
       for (const end of drains) end();
     },

@@ -7,6 +7,8 @@ import { COMPLETION_FORMAT } from "./completion-format.ts";
 export interface RoutePorts extends AnswerRoutePorts {
   /** Every actor that should run does. */
   readonly healthy: () => boolean;
+  /** State of the storage engine; requests are computed without it, so it does not make the server unhealthy. */
+  readonly engineState: () => string;
   /** The text of a Prometheus scrape and its content type. */
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
   /** The state of everything, JSON-able. */
@@ -43,7 +45,9 @@ export function addRoutes(server: FastifyInstance, ports: RoutePorts): void {
 
   server.get("/health", (_request, reply) => {
     const healthy = ports.healthy();
-    return reply.code(healthy ? 200 : 503).send({ status: healthy ? "ok" : "unhealthy" });
+    return reply
+      .code(healthy ? 200 : 503)
+      .send({ status: healthy ? "ok" : "unhealthy", engine: ports.engineState() });
   });
   server.get("/metrics", async (_request, reply) =>
     reply.type(ports.metrics.contentType).send(await ports.metrics.text()),
