@@ -211,14 +211,23 @@ export class ActorWorld {
     readonly deadlineMs?: number;
     /** The hash row of another job of the same request. */
     readonly hashPage?: number;
+    /** Of a planned job; rows start at chunk 0 then. Default: what the chunks say. */
+    readonly planned?: {
+      readonly tokens: number;
+      readonly hashes: number;
+      readonly localTokens?: number;
+      readonly tailTokens?: readonly number[];
+      readonly promptTokens?: number | null;
+      readonly boundaryPuts?: readonly (readonly [group: number, block: number, tokens: number])[];
+    };
   }): number {
-    const { job, kind, blocks } = options;
+    const { job, kind, blocks, planned } = options;
     const { jobs, hashes, dimensions } = this.tables;
     const at = this.tables.job(job);
     const chunks = blocks[0]?.length ?? 0;
     const first = options.first ?? 0;
     const perBlock = dimensions.blockSize / dimensions.hashBlockSize;
-    const hashBlocks = (first + chunks) * perBlock;
+    const hashBlocks = planned?.hashes ?? (first + chunks) * perBlock;
     const hashPage = options.hashPage ?? this.#nextHashPage;
     if (options.hashPage === undefined) {
       const pages = Math.max(1, Math.ceil(hashBlocks / hashes.entriesPerPage));
@@ -233,13 +242,22 @@ export class ActorWorld {
       const page = this.rowPages.allocate(Math.max(1, ids.length));
       ids.forEach((id, index) => this.tables.blocks.set(page, index, id));
       jobs[at + layout.JOB_BLOCK_PAGE + group] = page;
+      jobs[at + layout.JOB_GROUP_BLOCKS + group] = ids.length;
+      jobs[at + layout.JOB_TAIL_TOKENS + group] = planned?.tailTokens?.[group] ?? 0;
     }
+    const puts = (planned?.boundaryPuts ?? []).flat();
+    const boundaryPage = puts.length === 0 ? layout.NONE : this.rowPages.allocate(puts.length);
+    puts.forEach((word, index) => this.tables.blocks.set(boundaryPage, index, word));
+    jobs[at + layout.JOB_BOUNDARY_PAGE] = boundaryPage;
+    jobs[at + layout.JOB_BOUNDARY_PUTS] = puts.length / 3;
+    jobs[at + layout.JOB_PROMPT_TOKENS] = planned?.promptTokens ?? layout.NONE;
     jobs[at + layout.JOB_KIND] = kind;
     jobs[at + layout.JOB_SLOT] = options.slot ?? 0;
     jobs[at + layout.JOB_GENERATION] = options.generation ?? 1;
     jobs[at + layout.JOB_CHUNK_FIRST] = first;
     jobs[at + layout.JOB_CHUNKS] = chunks;
-    jobs[at + layout.JOB_TOKENS] = (first + chunks) * dimensions.blockSize;
+    jobs[at + layout.JOB_TOKENS] = planned?.tokens ?? (first + chunks) * dimensions.blockSize;
+    jobs[at + layout.JOB_LOCAL_TOKENS] = planned?.localTokens ?? first * dimensions.blockSize;
     jobs[at + layout.JOB_HASH_PAGE] = hashPage;
     jobs[at + layout.JOB_DEADLINE_MS] = options.deadlineMs ?? 1_000_000;
     jobs[at + layout.JOB_STATE_WORD] = 0;

@@ -81,11 +81,13 @@ export class PlannedJobs<End> {
 
   hasMore(item: number): boolean {
     const run = this.#runs[item];
-    return run?.request != null && !run.cut && run.sent < run.answer.length;
+    if (!run || run.request === null) return false;
+    return !run.cut && run.sent < run.answer.length;
   }
 
   isDone(item: number): boolean {
-    return this.#runs[item]?.request == null;
+    const run = this.#runs[item];
+    return !run || run.request === null;
   }
 
   /** What the rule found; null when it was not run. */
