@@ -106,7 +106,9 @@ bool EngineHost::tryOpen() {
   }
   std::shared_ptr<EngineConnection> lostEarly = std::exchange(attempt->connection, nullptr);
   std::unique_ptr<Error> error = lostEarly == nullptr ? std::move(attempt->error) : std::make_unique<Error>(unreachable("lost at once"));
-  change(lock, isFinal(*error) ? EngineState::failed : EngineState::down, std::move(error));
+  // On its own line: as an argument it may be asked of a pointer that has been moved from.
+  const EngineState next = isFinal(*error) ? EngineState::failed : EngineState::down;
+  change(lock, next, std::move(error));
   if (lostEarly != nullptr) letGo(std::move(lostEarly), Clock::now() + LET_GO_TIMEOUT);
   return false;
 }
