@@ -1,7 +1,7 @@
 import { EventQueue } from "../../src/actors/hosts/simulated/event-queue.ts";
 import { SeededRandom } from "../../src/actors/hosts/simulated/random.ts";
 import type { Message } from "../../src/actors/messages.ts";
-import type { Actor, ActorContext, Log } from "../../src/actors/step.ts";
+import type { Actor, ActorContext } from "../../src/actors/step.ts";
 import * as layout from "../../src/blocks/layout.ts";
 import { PageAllocator } from "../../src/blocks/page-arena.ts";
 import { RequestSlots } from "../../src/blocks/request-slots.ts";
@@ -12,18 +12,12 @@ import { BlockMemory } from "../../src/store/block-memory.ts";
 import type { EngineChannel } from "../../src/store/engine.ts";
 import type { EngineFaults } from "../../src/store/fault-engine.ts";
 import type { KeySpacePlan, WorkerKeySpace } from "../../src/store/key-spaces.ts";
-import { planKeySpace } from "../../src/store/key-spaces.ts";
 import { keyText, SimulatedChannel, type SimulatedKeySpace } from "../../src/store/model-engine.ts";
 import { ModelPool } from "../../src/store/model-pool.ts";
 import { NO_TRACE, type TraceWriter } from "../../src/trace/events.ts";
+import { BLOCK_BYTES, blockSegments, planKeySpaces } from "./world-key-spaces.ts";
 
-export const BLOCK_BYTES = 32;
-const SILENT: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-};
+export { BLOCK_BYTES };
 
 export interface WorldOptions {
   readonly dimensions?: Partial<TableDimensions>;
@@ -38,6 +32,8 @@ export interface WorldOptions {
   readonly trace?: TraceWriter;
   /** What a hit needs; default: every block of every group. */
   readonly rules?: HitRules;
+  /** Equal parts of a block that are stored under keys of their own; default 1. */
+  readonly valuesPerBlock?: number;
 }
 
 /** Real tables, the simulated engine on a virtual clock, and a context that records what the actor sends. */
@@ -61,6 +57,8 @@ export class ActorWorld {
   /** Called instead of hashing when set. */
   hashed: [from: number, to: number][] = [];
   dead = false;
+  /** What actors log as information or warning. */
+  readonly logged: { readonly fields: object; readonly text: string }[] = [];
   readonly #trace: TraceWriter;
   #nextHashPage = 0;
 
@@ -94,28 +92,13 @@ export class ActorWorld {
       evicts: options.poolEvicts ?? true,
     });
     const ranks = options.ranks ?? 1;
-    const segments = Array.from({ length: groups }, (_, group) => [
-      {
-        regionId: 0,
-        offset: group * blockCount * BLOCK_BYTES,
-        strideBytes: BLOCK_BYTES,
-        bytes: BLOCK_BYTES,
-      },
-    ]);
-    this.plans = Array.from({ length: ranks }, (_, rank) =>
-      planKeySpace({
-        tensorParallelRank: rank,
-        groups: segments.map((_, group) => ({
-          putStep: options.putStep ?? 1,
-          putPhase: (rank + group) % (options.putStep ?? 1),
-          own: [`m@tp_rank:${options.putStep === undefined ? rank : 0}@group:${group}`],
-          lookup: Array.from({ length: ranks }, (__, other) => `m@tp_rank:${other}@group:${group}`),
-        })),
-        segments: segments.map((rules) => [rules]),
-      }),
-    );
+    const { putStep, valuesPerBlock = 1 } = options;
+    const segments = blockSegments(groups, blockCount, valuesPerBlock);
+    this.plans = planKeySpaces(segments, ranks, putStep);
     this.workers = this.plans.map((plan, keySpaceId) => ({ keySpaceId, ...plan }));
-    const groupsMemory = segments.map((rules) => new BlockMemory(this.memory, rules, blockCount));
+    const groupsMemory = segments
+      .flat()
+      .map((rules) => new BlockMemory(this.memory, rules, blockCount));
     this.keySpaces = this.plans.map(({ prefixes }) => ({
       prefixes,
       hashBytes: 32,
@@ -145,7 +128,12 @@ export class ActorWorld {
       epoch,
       nowMs: () => this.clock.nowMs,
       random: () => this.random.next(),
-      log: SILENT,
+      log: {
+        debug: () => undefined,
+        info: (fields, text) => void this.logged.push({ fields, text }),
+        warn: (fields, text) => void this.logged.push({ fields, text }),
+        error: () => undefined,
+      },
       trace: this.#trace,
       engine,
       send: (_actor, message) => void this.sent.push(message),
