@@ -39,6 +39,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   defineEngines(exports);
   defineEngineCalls(exports);
   defineChannels(exports);
+  defineWheelLog(exports);
   return exports;
 }
 

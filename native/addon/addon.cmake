@@ -27,7 +27,8 @@ add_library(mooncake-kv MODULE
   addon/key_spaces.cc
   addon/loop_signal.cc
   addon/memories.cc
-  addon/wakes.cc)
+  addon/wakes.cc
+  addon/wheel_log.cc)
 set_target_properties(mooncake-kv PROPERTIES PREFIX "" SUFFIX ".node")
 target_include_directories(mooncake-kv SYSTEM PRIVATE ${NODE_API_HEADERS_DIR} ${NODE_ADDON_API_DIR} ${NODE_INCLUDE_DIR})
 target_compile_definitions(mooncake-kv PRIVATE NAPI_VERSION=9 NAPI_CPP_EXCEPTIONS)

@@ -14,6 +14,7 @@ void defineKeySpaces(Napi::Object exports);
 void defineEngines(Napi::Object exports);
 void defineEngineCalls(Napi::Object exports);
 void defineChannels(Napi::Object exports);
+void defineWheelLog(Napi::Object exports);
 
 /** Wakes the loop that opened `wakeId`; any thread. */
 bool wake(int32_t wakeId);

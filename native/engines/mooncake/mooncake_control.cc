@@ -32,7 +32,7 @@ ControlReply MooncakeEngine::control(const ControlRequest& request) {
       return result < 0 ? failed(result, "remove") : ControlReply{.count = 1};
     }
     case ControlOperation::removePrefix:
-      return removed(request.key.empty() ? store().removeAll(false) : store().removeMatching(startsWith(request.key)));
+      return removed(request.key.empty() ? store().removeAll(request.force) : store().removeMatching(startsWith(request.key), request.force));
     case ControlOperation::removeAll:
       return removed(store().removeAll(request.force));
     case ControlOperation::keys:

@@ -16,9 +16,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto WATCH_INTERVAL = std::chrono::milliseconds(250);
 constexpr int CONNECT_TIMEOUT_MS = 1000;
-/** The wheel pings its master once a second. */
-constexpr auto REVIVE_TIMEOUT = std::chrono::milliseconds(2500);
-constexpr auto REVIVE_POLL = std::chrono::milliseconds(50);
+/** How long an `open` waits for the master: the host's own pauses between two tries grow to 10 s, and a master is back in between. */
+constexpr auto MASTER_TIMEOUT = std::chrono::seconds(8);
+/** For a store that has found its master again by itself: the wheel pings once a second. */
+constexpr auto HEALTH_POLL = std::chrono::milliseconds(50);
+constexpr auto CONNECT_POLL = std::chrono::milliseconds(250);
 constexpr auto STUCK_AFTER = std::chrono::seconds(60);
 /** For the watch, which holds the pool for microseconds four times a second. */
 constexpr auto LAST_HOLDER_TIMEOUT = std::chrono::seconds(2);
@@ -70,6 +72,11 @@ bool Parked::isStuck(bool masterAccepts) {
   return true;
 }
 
+bool Parked::isFirstOpen() {
+  std::lock_guard lock(mutex_);
+  return !std::exchange(opened_, true);
+}
+
 void Connection::lose(const std::string& reason) {
   {
     std::lock_guard lock(mutex_);
@@ -88,10 +95,10 @@ std::shared_ptr<Pool> Connection::end() {
 
 void MooncakeEngine::open(Lost lost) {
   Store::importWheel(options_);
+  const bool first = parked_->isFirstOpen();
   std::shared_ptr<Pool> pool = reviveParked();
   if (pool == nullptr) {
-    const std::string why = whyUnreachable(options_.masterServerAddress, CONNECT_TIMEOUT_MS);
-    if (!why.empty()) throw unreachable(options_.masterServerAddress, why);
+    requireMaster(first);
     pool = std::make_shared<Pool>(Store::setUp(options_), limits_.stagingBytes);
   }
   connection_->pool = std::move(pool);
@@ -100,16 +107,26 @@ void MooncakeEngine::open(Lost lost) {
   startDetached("kv-watch", [connection = connection_, watched = std::weak_ptr(connection_->pool)] { watch(connection, watched); });
 }
 
+void MooncakeEngine::requireMaster(bool first) const {
+  const auto deadline = Clock::now() + MASTER_TIMEOUT;
+  for (;;) {
+    const std::string why = whyUnreachable(options_.masterServerAddress, CONNECT_TIMEOUT_MS);
+    if (why.empty()) return;
+    if (first || Clock::now() > deadline) throw unreachable(options_.masterServerAddress, why);
+    std::this_thread::sleep_for(CONNECT_POLL);
+  }
+}
+
 std::shared_ptr<Pool> MooncakeEngine::reviveParked() {
   std::shared_ptr<Pool> pool = parked_->take();
   if (pool == nullptr) return nullptr;
-  const auto deadline = Clock::now() + REVIVE_TIMEOUT;
+  const auto deadline = Clock::now() + MASTER_TIMEOUT;
   do {
     if (pool->store->health() == 0) {
       parked_->isStuck(false);
       return pool;
     }
-    std::this_thread::sleep_for(REVIVE_POLL);
+    std::this_thread::sleep_for(HEALTH_POLL);
   } while (Clock::now() < deadline);
   const std::string why = whyUnreachable(options_.masterServerAddress, CONNECT_TIMEOUT_MS);
   if (parked_->isStuck(why.empty())) return nullptr;
@@ -134,7 +151,7 @@ void MooncakeEngine::close() {
   std::shared_ptr<Pool> pool = connection_->end();
   if (pool == nullptr) return;
   const auto deadline = Clock::now() + LAST_HOLDER_TIMEOUT;
-  while (pool.use_count() > 1 && Clock::now() < deadline) std::this_thread::sleep_for(REVIVE_POLL);
+  while (pool.use_count() > 1 && Clock::now() < deadline) std::this_thread::sleep_for(HEALTH_POLL);
   std::shared_ptr<Store> store = pool->store;
   pool.reset();
   if (store.use_count() == 1) store->close();

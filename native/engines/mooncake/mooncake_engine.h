@@ -38,9 +38,12 @@ class Parked {
    * so long that the store will not find back to it.
    */
   bool isStuck(bool masterAccepts);
+  /** True at the first call: a first `open` says at once what is wrong, later ones wait for the master a while. */
+  bool isFirstOpen();
 
  private:
   std::mutex mutex_;
+  bool opened_ = false;
   std::shared_ptr<Pool> pool_;
   std::optional<std::chrono::steady_clock::time_point> acceptsSince_;
 };
@@ -84,6 +87,7 @@ class MooncakeEngine final : public Engine {
  private:
   /** The store of the connection before, once it reaches its master again; null when there is none, throws Error while it does not. */
   std::shared_ptr<Pool> reviveParked();
+  void requireMaster(bool first) const;
   Store& store() const { return *connection_->pool->store; }
   int32_t runExists(PoolRequest& request);
   int32_t runRemove(PoolRequest& request);

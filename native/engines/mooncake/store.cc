@@ -136,7 +136,12 @@ void Store::tiers(const PoolRequest& request, const std::vector<uint32_t>& keys,
 int64_t Store::exists(const std::string& key) { return callWithKey(methods_->exists, key); }
 int64_t Store::size(const std::string& key) { return callWithKey(methods_->size, key); }
 int64_t Store::remove(const std::string& key) { return callWithKey(methods_->remove, key); }
-int64_t Store::removeMatching(const std::string& pattern) { return callWithKey(methods_->removeMatching, pattern); }
+
+int64_t Store::removeMatching(const std::string& pattern, bool force) {
+  const Lock lock;
+  const Ref text = python::text(pattern);
+  return numberOf(call(methods_->removeMatching.get(), {text.get(), (force ? methods_->yes : methods_->no).get()}));
+}
 
 std::vector<uint8_t> Store::getValue(const std::string& key) {
   const Lock lock;

@@ -60,8 +60,8 @@ class Store {
   std::vector<uint8_t> getValue(const std::string& key);
   int64_t putValue(const std::string& key, const std::vector<uint8_t>& value);
   int64_t remove(const std::string& key);
-  /** Both answer how many keys went, or a code. */
-  int64_t removeMatching(const std::string& pattern);
+  /** Both answer how many keys went, or a code. Without `force` those stay that a reader has leased (for 10 s after it asked for them). */
+  int64_t removeMatching(const std::string& pattern, bool force);
   int64_t removeAll(bool force);
   /** 0: the master answers the wheel's own pings (once a second). Costs microseconds. */
   int64_t health();
