@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "addon/arguments.h"
+#include "addon/callback.h"
 #include "addon/engines.h"
+#include "addon/environment.h"
 #include "addon/subjects.h"
 #include "core/control_call.h"
 
@@ -71,17 +73,9 @@ napi_value replyToJavaScript(napi_env env, const ControlReply& reply) {
   return result;
 }
 
-/** On the loop's thread; `env` is null when that thread is ending. */
-void deliver(napi_env env, napi_value callback, void*, void* data) {
-  const std::unique_ptr<ControlReply> reply(static_cast<ControlReply*>(data));
-  if (env == nullptr || callback == nullptr) return;
-  const Napi::HandleScope scope(env);
-  try {
-    Napi::Function(env, callback).Call({replyToJavaScript(env, *reply)});
-  } catch (const Napi::Error& error) {
-    // As of an event of the loop: it becomes the thread's uncaught exception.
-    error.ThrowAsJavaScriptException();
-  }
+void deliver(const Callback& callback, const ControlReply& reply) {
+  const Napi::HandleScope scope(callback.env);
+  callback.call({replyToJavaScript(callback.env, reply)});
 }
 
 napi_value engineCall(const Arguments<3>& arguments) {
@@ -89,18 +83,15 @@ napi_value engineCall(const Arguments<3>& arguments) {
   const std::shared_ptr<EngineHost> host = engines().require(arguments.int32(0, "engineId"));
   ControlRequest request = readRequest(env, arguments[1]);
   requireFunction(env, arguments[2], "callback");
-  napi_threadsafe_function toLoop = nullptr;
-  const napi_status made = napi_create_threadsafe_function(env, arguments[2], nullptr, Napi::String::New(env, "mooncake-kv.engineCall"), 0,
-                                                           1, nullptr, nullptr, nullptr, deliver, &toLoop);
-  if (made != napi_ok) throw Error("CAPACITY", "callback", "", "the event loop takes no more handles", "Make fewer calls at a time.");
-  // A call that never returns must not keep the process: who waits for it has a timer.
-  napi_unref_threadsafe_function(env, toLoop);
-  host->call(std::move(request), [toLoop](ControlReply reply) {
-    auto data = std::make_unique<ControlReply>(std::move(reply));
-    const napi_status called = napi_call_threadsafe_function(toLoop, data.get(), napi_tsfn_nonblocking);
-    if (called == napi_ok) data.release();
-    // Closing: its thread is ending, and the call has let go of the function already.
-    if (called != napi_closing) napi_release_threadsafe_function(toLoop, napi_tsfn_release);
+  // The environment does not keep its loop alive: a call that never returns must not keep the process.
+  const std::shared_ptr<Environment> environment = Environment::of(env).shared_from_this();
+  environment->openLoop();
+  const Callback callback = Callback::make(env, arguments[2], "mooncake-kv.engineCall");
+  host->call(std::move(request), [environment, callback](ControlReply reply) {
+    environment->post([callback, reply = std::move(reply)](bool mayCall) {
+      if (mayCall) deliver(callback, reply);
+      callback.drop();
+    });
   });
   return nullptr;
 }

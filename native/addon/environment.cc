@@ -25,48 +25,53 @@ Environment& Environment::of(napi_env env) {
 std::shared_ptr<Memory> Environment::hold(napi_value value, const std::string& field) {
   const View view = readView(env_, value, field);
   if (view.bytes == 0) throw invalidValue(field, "an empty view", "there are no bytes to register", "Pass a view with at least one byte.");
-  {
-    std::lock_guard lock(mutex_);
-    if (signal_ == nullptr) {
-      signal_ = LoopSignal::open(env_, false,
-                                 {.onSignal = [this] { dropRetired(); },
-                                  .onEnding =
-                                      [this] {
-                                        std::lock_guard inner(mutex_);
-                                        signal_ = nullptr;
-                                      },
-                                  .onClose = [] {}});
-    }
-  }
+  openLoop();
   napi_ref reference = nullptr;
   if (napi_create_reference(env_, value, 1, &reference) != napi_ok) {
     throw Error("CAPACITY", field, "", "the view cannot be held", "Register fewer views.");
   }
-  auto memory = Memory::adoptHost(view.data, view.bytes, [self = shared_from_this(), reference] { self->retire(reference); });
+  auto memory = Memory::adoptHost(view.data, view.bytes, [self = shared_from_this(), reference] { self->drop(reference); });
   std::erase_if(held_, [](const auto& held) { return held.expired(); });
   held_.push_back(memory);
   return memory;
 }
 
-void Environment::retire(napi_ref reference) {
+void Environment::openLoop() {
+  std::lock_guard lock(mutex_);
+  if (signal_ != nullptr) return;
+  signal_ = LoopSignal::open(env_, false,
+                             {.onSignal = [this] { runPosted(true); },
+                              .onEnding =
+                                  [this] {
+                                    std::lock_guard inner(mutex_);
+                                    signal_ = nullptr;
+                                  },
+                              .onClose = [] {}});
+}
+
+void Environment::post(std::function<void(bool)> work) {
+  std::lock_guard lock(mutex_);
+  if (ended_) return;
+  posted_.push_back(std::move(work));
+  if (signal_ != nullptr) signal_->send();
+}
+
+void Environment::drop(napi_ref reference) {
   if (std::this_thread::get_id() == thread_) {
     if (!ended_) napi_delete_reference(env_, reference);
     return;
   }
-  std::lock_guard lock(mutex_);
   // After the end the reference went with its thread.
-  if (ended_) return;
-  retired_.push_back(reference);
-  if (signal_ != nullptr) signal_->send();
+  post([env = env_, reference](bool) { napi_delete_reference(env, reference); });
 }
 
-void Environment::dropRetired() {
-  std::vector<napi_ref> references;
+void Environment::runPosted(bool mayCall) {
+  std::vector<std::function<void(bool)>> works;
   {
     std::lock_guard lock(mutex_);
-    references.swap(retired_);
+    works.swap(posted_);
   }
-  for (napi_ref reference : references) napi_delete_reference(env_, reference);
+  for (const auto& work : works) work(mayCall);
 }
 
 void Environment::end() {
@@ -81,7 +86,7 @@ void Environment::end() {
   sharedMemories().removeIf(isHere);
   regions().removeIf(isHere);
   memories.clear();
-  dropRetired();
+  runPosted(false);
   std::lock_guard lock(mutex_);
   ended_ = true;
 }

@@ -3,6 +3,7 @@
 
 #include <napi.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -28,10 +29,17 @@ class Environment : public std::enable_shared_from_this<Environment> {
   /** Memory over the view's bytes; the view is held until the last shared pointer goes. */
   std::shared_ptr<Memory> hold(napi_value view, const std::string& field);
 
+  /** On the environment's thread; before others may `post`. Throws Error when the loop takes no more handles. */
+  void openLoop();
+  /**
+   * Any thread: runs `work` on the environment's thread, with false when that thread is ending and must call no JavaScript any
+   * more. After its end `work` goes without being run.
+   */
+  void post(std::function<void(bool mayCall)> work);
+
  private:
-  /** Any thread: drops a reference on the thread that it belongs to. */
-  void retire(napi_ref reference);
-  void dropRetired();
+  void drop(napi_ref reference);
+  void runPosted(bool mayCall);
   void end();
 
   const napi_env env_;
@@ -41,7 +49,7 @@ class Environment : public std::enable_shared_from_this<Environment> {
   // Under the mutex.
   bool ended_ = false;
   LoopSignal* signal_ = nullptr;
-  std::vector<napi_ref> retired_;
+  std::vector<std::function<void(bool)>> posted_;
 };
 
 }  // namespace mooncake_kv::addon

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "addon/arguments.h"
+#include "addon/callback.h"
 #include "addon/loop_signal.h"
 #include "addon/subjects.h"
 
@@ -56,30 +57,12 @@ Slot& requireSlot(const int32_t wakeId) {
   throw invalidValue("wakeId", wakeId, "this number was never reserved", "Pass a number from wakeReserve.");
 }
 
-/** A JavaScript callback with what calling it from the event loop needs. */
-struct Callback {
-  napi_env env;
-  napi_ref function = nullptr;
-  napi_async_context context = nullptr;
-
-  void run() const {
-    napi_handle_scope scope;
-    if (napi_open_handle_scope(env, &scope) != napi_ok) return;
-    napi_value called, global, result;
-    napi_get_reference_value(env, function, &called);
-    napi_get_global(env, &global);
-    // Not napi_call_function: this one runs microtasks and process.nextTick afterwards, as an event of the loop should.
-    if (napi_make_callback(env, context, global, called, 0, nullptr, &result) == napi_pending_exception) {
-      napi_value exception;
-      if (napi_get_and_clear_last_exception(env, &exception) == napi_ok) napi_fatal_exception(env, exception);
-    }
-    napi_close_handle_scope(env, scope);
-  }
-  void drop() {
-    napi_delete_reference(env, function);
-    napi_async_destroy(env, context);
-  }
-};
+void run(const Callback& callback) {
+  napi_handle_scope scope;
+  if (napi_open_handle_scope(callback.env, &scope) != napi_ok) return;
+  callback.call({});
+  napi_close_handle_scope(callback.env, scope);
+}
 
 napi_value wakeReserve(const Arguments<1>& arguments) { return number(arguments.env, table().reserve()); }
 
@@ -93,17 +76,15 @@ napi_value wakeOpen(const Arguments<3>& arguments) {
   if (slot.signal != nullptr) {
     throw invalidValue("wakeId", wakeId, "a thread has it open already", "Close it there first, or wait until that thread has ended.");
   }
-  auto callback = std::make_shared<Callback>(Callback{env});
-  NAPI_THROW_IF_FAILED(env, napi_create_reference(env, arguments[1], 1, &callback->function), nullptr);
-  NAPI_THROW_IF_FAILED(env, napi_async_init(env, nullptr, Napi::String::New(env, "mooncake-kv.wake"), &callback->context), nullptr);
+  const Callback callback = Callback::make(env, arguments[1], "mooncake-kv.wake");
   slot.signal = LoopSignal::open(env, keepLoopAlive,
-                                 {.onSignal = [callback] { callback->run(); },
+                                 {.onSignal = [callback] { run(callback); },
                                   .onEnding =
                                       [&slot] {
                                         std::lock_guard inner(slot.mutex);
                                         slot.signal = nullptr;
                                       },
-                                  .onClose = [callback] { callback->drop(); }});
+                                  .onClose = [callback] { callback.drop(); }});
   return nullptr;
 }
 

@@ -13,9 +13,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/** How long a lost connection may take to end before the next is tried. */
-constexpr auto LET_GO_TIMEOUT = std::chrono::seconds(5);
-
 bool isFinal(const Error& error) {
   return error.code == "CONFIGURATION" || error.code == "UNSUPPORTED" || error.code == "INVALID_VALUE" ||
          error.code == "INVALID_TYPE" || error.code == "REGISTRATION_REFUSED";
@@ -65,7 +62,7 @@ void EngineHost::keepOpen() {
       if (Clock::now() - since > options_.retryLast) delay = options_.retryFirst;
       std::shared_ptr<EngineConnection> old = std::exchange(connection_, nullptr);
       lock.unlock();
-      letGo(std::move(old), Clock::now() + LET_GO_TIMEOUT);
+      letGo(std::move(old), Clock::now() + options_.letGoTimeout);
       lock.lock();
     }
     if (changed_.wait_for(lock, over() ? Milliseconds(0) : delay, over)) return;
@@ -90,7 +87,7 @@ bool EngineHost::tryOpen() {
   }
   if (state() == EngineState::closed) {
     lock.unlock();
-    if (attempt->connection != nullptr) letGo(std::exchange(attempt->connection, nullptr), Clock::now() + LET_GO_TIMEOUT);
+    if (attempt->connection != nullptr) letGo(std::exchange(attempt->connection, nullptr), Clock::now() + options_.letGoTimeout);
     return false;
   }
   if (attempt->connection != nullptr && lostGeneration_ < generation) {
@@ -109,7 +106,7 @@ bool EngineHost::tryOpen() {
   // On its own line: as an argument it may be asked of a pointer that has been moved from.
   const EngineState next = isFinal(*error) ? EngineState::failed : EngineState::down;
   change(lock, next, std::move(error));
-  if (lostEarly != nullptr) letGo(std::move(lostEarly), Clock::now() + LET_GO_TIMEOUT);
+  if (lostEarly != nullptr) letGo(std::move(lostEarly), Clock::now() + options_.letGoTimeout);
   return false;
 }
 
