@@ -1,11 +1,11 @@
 /** The connector's settings as the runtime uses them: complete, frozen plain data that may be sent to worker threads. */
+import type { StoreConfig } from "./store-config.ts";
 
 export type KvRole = "kv_producer" | "kv_consumer" | "kv_both";
 export const KV_ROLES: readonly KvRole[] = ["kv_producer", "kv_consumer", "kv_both"];
 
 export type EngineKind = "local" | "mooncake";
 export const ENGINE_KINDS: readonly EngineKind[] = ["local", "mooncake"];
-export const ENGINE_KINDS_SUPPORTED: readonly EngineKind[] = ["local"];
 
 /** What happens to a request whose blocks did not arrive: computed again from the first bad block, or ended. */
 export type LoadFailurePolicy = "recompute" | "fail";
@@ -18,6 +18,17 @@ export interface LocalPoolConfig {
   readonly ioThreads: number;
   /** Values are checksummed when they are saved and verified when they are loaded: a flipped bit is a failed load. */
   readonly verifyChecksums: boolean;
+}
+
+/** The Mooncake pool that this process joins. */
+export interface MooncakePoolConfig {
+  readonly store: StoreConfig;
+  /** Name under which this process registers; null: its address. */
+  readonly requesterLocalHostname: string | null;
+  /** MOONCAKE_PYTHON; null: searched for. */
+  readonly python: string | null;
+  /** PATH, to search for python3. */
+  readonly searchPath: string;
 }
 
 export type LookupRpcRole = "server" | "client";
@@ -74,4 +85,6 @@ export interface ConnectorConfig {
   /** Logs of each batch of a load how much came from memory and from disk. */
   readonly storeTierLog: boolean;
   readonly local: LocalPoolConfig;
+  /** null: another engine. */
+  readonly mooncake: MooncakePoolConfig | null;
 }

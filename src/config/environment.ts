@@ -31,6 +31,8 @@ export interface ConnectorEnvironment {
   readonly hostAddress: string | null;
   /** MOONCAKE_PYTHON: the interpreter that has the Mooncake package; null: searched for. */
   readonly python: string | null;
+  /** PATH: where programs are searched for. */
+  readonly searchPath: string;
 }
 
 /** Reads the variables; throws INVALID_VALUE naming the variable, its value and what it may be. */
@@ -68,6 +70,7 @@ export function readEnvironment(
       integer(variables, "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES", 1, -COUNT_MAX, COUNT_MAX) !== 0,
     hostAddress: variables["VLLM_HOST_IP"] || null,
     python: text("MOONCAKE_PYTHON"),
+    searchPath: variables["PATH"] ?? "",
   });
 }
 

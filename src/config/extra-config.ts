@@ -61,6 +61,7 @@ export type ExtraSettings = Omit<
   | "lookupRpcFolder"
   | "staging"
   | "storeTierLog"
+  | "mooncake"
 >;
 
 /** Parses all keys but `engine`. Throws INVALID_VALUE, INVALID_TYPE or UNSUPPORTED; adds to `warnings`. */
@@ -81,7 +82,7 @@ export function parseExtraConfig(
       remedy: "Nothing need be done; remove it to silence this.",
     });
   }
-  warnings.push(...notServedYet(extra, environmentSegment));
+  warnings.push(...notServedYet(extra));
   const truth = (key: string, absent: boolean): boolean =>
     pythonSwitch(extra, key, absent, PATH, warnings);
   return {
@@ -107,10 +108,7 @@ export function parseExtraConfig(
 }
 
 /** Settings that this build understands and that change nothing yet. Nobody should believe that they do. */
-function notServedYet(
-  extra: Readonly<Record<string, unknown>>,
-  environmentSegment: string | null,
-): ConfigWarning[] {
+function notServedYet(extra: Readonly<Record<string, unknown>>): ConfigWarning[] {
   const warnings: ConfigWarning[] = [];
   const warn = (key: string, problem: string, remedy: string): void => {
     warnings.push({ field: PATH + key, value: extra[key], problem, remedy });
@@ -123,16 +121,25 @@ function notServedYet(
     const problem = "counts as false, as in vLLM: only true switches it on";
     warn("enable_cross_layers_blocks", problem, "Write true or false without quotes.");
   }
-  const noOwners = "has no effect with the local engine: its pool has no segments of owners";
-  if ((extra["preferred_segment"] ?? null) !== null) warn("preferred_segment", noOwners, silence);
-  else if (environmentSegment !== null)
-    warnings.push({
-      field: "MOONCAKE_PREFERRED_SEGMENT",
-      value: environmentSegment,
-      problem: noOwners,
-      remedy: "Nothing need be done; unset it to silence this.",
-    });
   return warnings;
+}
+
+/** What a preferred segment is told about when the pool has no owners: wherever it was given. */
+export function segmentWithoutOwners(
+  extra: Readonly<Record<string, unknown>>,
+  environmentSegment: string | null,
+): ConfigWarning[] {
+  const given = extra["preferred_segment"] ?? null;
+  if (given === null && environmentSegment === null) return [];
+  const field = given === null ? "MOONCAKE_PREFERRED_SEGMENT" : `${PATH}preferred_segment`;
+  return [
+    {
+      field,
+      value: given ?? environmentSegment,
+      problem: "has no effect with the local engine: its pool has no segments of owners",
+      remedy: `Nothing need be done; ${given === null ? "unset" : "remove"} it to silence this.`,
+    },
+  ];
 }
 
 /** A port alone is what a vLLM process is given, whose first worker always answers lookups. */

@@ -3,15 +3,12 @@
  * `kv_load_failure_policy` defaults to recompute (vLLM: fail), and `kv_connector_extra_config` may hold our own keys.
  */
 import { fail } from "../errors.ts";
-import {
-  ENGINE_KINDS,
-  ENGINE_KINDS_SUPPORTED,
-  KV_ROLES,
-  LOAD_FAILURE_POLICIES,
-} from "./connector-config.ts";
-import type { ConnectorConfig, EngineKind } from "./connector-config.ts";
+import { ENGINE_KINDS, KV_ROLES, LOAD_FAILURE_POLICIES } from "./connector-config.ts";
+import type { ConnectorConfig, EngineKind, MooncakePoolConfig } from "./connector-config.ts";
 import type { ConnectorEnvironment } from "./environment.ts";
-import { parseExtraConfig } from "./extra-config.ts";
+import { parseExtraConfig, segmentWithoutOwners } from "./extra-config.ts";
+import { loadStoreConfig } from "./store-config.ts";
+import { stagingSettings } from "./staging.ts";
 import { asRecord, parseJsonRecord } from "./python-value.ts";
 import { nearestName } from "./warnings.ts";
 import type { ConfigWarning } from "./warnings.ts";
@@ -73,6 +70,10 @@ export function parseTransferConfig(
   const loadFailurePolicy = choice(policy, LOAD_FAILURE_POLICIES, "kv_load_failure_policy");
   // Last, so that a mistake in any other setting is not hidden behind an engine that is not there.
   const engine = chooseEngine(extra["engine"], environment, { none, pool }, warnings);
+  if (engine === "local")
+    warnings.push(...segmentWithoutOwners(extra, environment.preferredSegment));
+  const mooncake =
+    engine === "mooncake" ? joinedPool(environment, settings.preferredSegment, warnings) : null;
   const canSave = role !== "kv_consumer" || settings.saveDecodeCache;
   const config: ConnectorConfig = Object.freeze({
     engine,
@@ -81,7 +82,8 @@ export function parseTransferConfig(
     loadFailurePolicy,
     ...settings,
     // The local engine keeps everything in memory.
-    staging: null,
+    staging: mooncake === null ? null : stagingSettings(mooncake.store, environment),
+    mooncake,
     storeTierLog: environment.storeTierLog,
     lookupRpcFolder: environment.rpcBasePath,
     canSave,
@@ -104,6 +106,21 @@ export function parseTransferConfig(
   return { config, warnings };
 }
 
+/** The pool of the store's JSON file, which is read here. */
+function joinedPool(
+  environment: ConnectorEnvironment,
+  preferredSegment: string | null,
+  warnings: ConfigWarning[],
+): MooncakePoolConfig {
+  const { config: store, warnings: ofStore } = loadStoreConfig(
+    environment.configPath,
+    preferredSegment,
+  );
+  warnings.push(...ofStore);
+  const { requesterLocalHostname, python, searchPath } = environment;
+  return Object.freeze({ store, requesterLocalHostname, python, searchPath });
+}
+
 /**
  * The engine by the rule: a given `engine` wins; otherwise mooncake when MOONCAKE_CONFIG_PATH is set; a configuration that
  * was given without either is an error; otherwise local, with a warning.
@@ -124,18 +141,7 @@ function chooseEngine(
     : environment.configPath !== null
       ? "mooncake"
       : "local";
-  if (!ENGINE_KINDS_SUPPORTED.includes(engine)) {
-    const field = explicit ? "kv_connector_extra_config.engine" : "MOONCAKE_CONFIG_PATH";
-    const value = explicit ? given : environment.configPath;
-    const remedy = 'Set "engine": "local" in kv_connector_extra_config.';
-    fail(
-      "UNSUPPORTED",
-      field,
-      value,
-      "asks for the mooncake engine, but this build has the local engine only",
-      remedy,
-    );
-  }
+  if (engine === "mooncake") return engine;
   if (!explicit && !noConfiguration) {
     const remedy =
       'Set it to the store\'s JSON file, or set "engine": "local" in kv_connector_extra_config.';

@@ -94,12 +94,25 @@ export interface NativeBinding {
   /** Removes keys that start with `prefix` and are not being read or written; returns how many. */
   engineRemovePrefix(engineId: number, prefix: string): number;
 
+  /** Wakes `wakeId` when the first line of Mooncake's log waits; -1: nobody. One taker a process. */
+  wheelLogWake(wakeId: number): void;
+  /** Takes the oldest lines of Mooncake's log (glog), of which at most 1,024 wait; a place that writes many is cut to 5 a second. */
+  wheelLogTake(linesMax: number): WheelLogLine[];
+
   /** Opens a channel in registered control memory (layout.ts, "Engine channel"); completions wake `wakeId`. */
   channelOpen(options: ChannelOptions): number;
   /** Stops taking batches; returns how many are in flight. The memory stays in use until they are done. */
   channelClose(channelId: number): number;
   /** Hands batch slot `slot` to the engine. Never blocks. The batch's words must be filled, its state SUBMITTED. */
   channelSubmit(channelId: number, slot: number): void;
+}
+
+export interface WheelLogLine {
+  /** 0 info, 1 warning, 2 error, 3 fatal: the process ends after it. */
+  readonly severity: number;
+  /** "file:line" of Mooncake's sources. */
+  readonly source: string;
+  readonly text: string;
 }
 
 export interface HasherOptions {

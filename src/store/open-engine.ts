@@ -1,12 +1,16 @@
 import type { ConnectorConfig } from "../config/connector-config.ts";
-import { MooncakeKvError } from "../errors.ts";
+import { brokenInvariant } from "../errors.ts";
 import type { EngineOptions, NativeBinding } from "../native/binding.ts";
+import { mooncakeEngineOptions } from "./mooncake/engine-options.ts";
 
-export type EngineConfig = Pick<ConnectorConfig, "engine" | "local">;
+export type EngineConfig = Pick<
+  ConnectorConfig,
+  "engine" | "local" | "mooncake" | "preferredSegment"
+>;
 
 /**
  * Opens the storage engine that the configuration asks for and returns its number. `stateWakeId`: a wake handle for changes of
- * its state. Throws UNSUPPORTED for a kind that this build does not have, and what the addon refuses.
+ * its state. Throws MISSING when the engine's Python or wheel is not there, and what the addon refuses.
  */
 export function openEngine(
   native: Pick<NativeBinding, "engineOpen">,
@@ -25,12 +29,7 @@ function engineOptions(config: EngineConfig): EngineOptions {
       return { kind: "local", poolName, bytesMax, ioThreads, verifyChecksums };
     }
     case "mooncake":
-      throw new MooncakeKvError({
-        code: "UNSUPPORTED",
-        field: "engine",
-        value: config.engine,
-        problem: "this build has the local engine only",
-        remedy: 'Set "engine": "local" in kv_connector_extra_config.',
-      });
+      if (config.mooncake === null) brokenInvariant("the mooncake engine without its store");
+      return mooncakeEngineOptions(config.mooncake, config.preferredSegment, process.cwd());
   }
 }

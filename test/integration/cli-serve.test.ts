@@ -78,7 +78,7 @@ test("configuration", async () => {
     { args: transfer({}, { kv_role: "kv_all" }), says: ["kv_role", '"kv_all"', "kv_both"] },
     {
       args: transfer({ engine: "mooncake" }),
-      says: ["kv_connector_extra_config.engine", "mooncake", '"local"'],
+      says: ["MOONCAKE_CONFIG_PATH", "JSON"],
     },
   ];
   await Promise.all(refusals.map(expectRefusal));

@@ -21,6 +21,7 @@ describe("readEnvironment", () => {
       loadReceiveThreads: 1,
       rpcBasePath: null,
       python: null,
+      searchPath: "",
     });
   });
 
@@ -55,6 +56,7 @@ describe("readEnvironment", () => {
       loadReceiveThreads: 4,
       rpcBasePath: "/run/vllm",
       python: "/opt/python",
+      searchPath: "",
     });
   });
 

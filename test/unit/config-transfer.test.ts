@@ -3,7 +3,10 @@
  * field, the value and the remedy; likely mistakes are warned of.
  * Method: configurations as users paste them, given as objects and as text.
  */
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { ConnectorConfig } from "../../src/config/connector-config.ts";
 import { readEnvironment } from "../../src/config/environment.ts";
 import { parseTransferConfig } from "../../src/config/transfer-config.ts";
@@ -11,6 +14,22 @@ import { formatWarning } from "../../src/config/warnings.ts";
 
 const BARE = readEnvironment({});
 const WITH_STORE = readEnvironment({ MOONCAKE_CONFIG_PATH: "/etc/mooncake.json" });
+
+const folder = mkdtempSync(join(tmpdir(), "mooncake-kv-config-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+let files = 0;
+
+/** A store's JSON with these fields over the guide's. */
+function storeFile(fields: object): string {
+  const path = join(folder, `store-${files++}.json`);
+  const plain = {
+    metadata_server: "P2PHANDSHAKE",
+    master_server_address: "127.0.0.1:50051",
+    protocol: "tcp",
+  };
+  writeFileSync(path, JSON.stringify({ ...plain, ...fields }));
+  return path;
+}
 
 function withExtra(extra: Record<string, unknown>, role = "kv_both"): Record<string, unknown> {
   return {
@@ -50,13 +69,45 @@ describe("engine selection", () => {
     );
   });
 
-  it("refuses the mooncake engine, asked for or implied", () => {
-    const refused = expect.objectContaining({
-      code: "UNSUPPORTED",
-      remedy: expect.stringContaining("local"),
+  it("joins the pool of the store's file, asked for or implied", () => {
+    const path = storeFile({ mode: "standalone-store", global_segment_size: 0 });
+    const environment = readEnvironment({
+      MOONCAKE_CONFIG_PATH: path,
+      MOONCAKE_PREFERRED_SEGMENT: "10.0.0.7:50053",
+      MOONCAKE_REQUESTER_LOCAL_HOSTNAME: "10.0.0.8",
+      MOONCAKE_PYTHON: "/opt/python3",
+      PATH: "/usr/bin",
     });
-    expect(() => parseTransferConfig(withExtra({ engine: "mooncake" }), BARE)).toThrow(refused);
-    expect(() => parseTransferConfig(undefined, WITH_STORE)).toThrow(refused);
+    const given = { kv_connector: "MooncakeStoreConnector", kv_role: "kv_both" };
+    for (const config of [withExtra({ engine: "mooncake" }), given, undefined])
+      expect(parseTransferConfig(config, environment).config).toMatchObject({
+        engine: "mooncake",
+        preferredSegment: "10.0.0.7:50053",
+        mooncake: {
+          store: { masterServerAddress: "127.0.0.1:50051", globalSegmentBytes: 0 },
+          requesterLocalHostname: "10.0.0.8",
+          python: "/opt/python3",
+          searchPath: "/usr/bin",
+        },
+      });
+  });
+
+  it("reads as much at a time as the owner's staging buffer takes, with offload only", () => {
+    const staging = (file: object): unknown =>
+      parseTransferConfig(undefined, readEnvironment({ MOONCAKE_CONFIG_PATH: storeFile(file) }))
+        .config.staging;
+    expect(staging({})).toBeNull();
+    expect(staging({ enable_offload: true })).toEqual({
+      bufferBytes: 1280 * 1024 * 1024,
+      usableRatio: 0.9,
+      readsMax: 1,
+    });
+  });
+
+  it("refuses the mooncake engine without a store's file, and engines that there are not", () => {
+    const missing = expect.objectContaining({ code: "MISSING", field: "MOONCAKE_CONFIG_PATH" });
+    expect(() => parseTransferConfig(withExtra({ engine: "mooncake" }), BARE)).toThrow(missing);
+    expect(() => parseTransferConfig(undefined, WITH_STORE)).toThrow(missing);
     expect(() => parseTransferConfig(withExtra({ engine: "moon" }), BARE)).toThrow(
       expect.objectContaining({ code: "INVALID_VALUE", value: "moon" }),
     );
@@ -113,6 +164,7 @@ describe("settings", () => {
       lookupRpcRole: null,
       lookupRpcFolder: null,
       cachePrefix: "",
+      mooncake: null,
       preferredSegment: null,
       lookupTimeoutMs: 1000,
       loadTimeoutMs: 30_000,
