@@ -1,6 +1,7 @@
 import { MooncakeKvError } from "../../errors.ts";
 import type { EngineStatus, NativeBinding } from "../../native/binding.ts";
 import { NONE } from "../../blocks/layout.ts";
+import { followWheelLog } from "../../store/mooncake/wheel-log.ts";
 import type { TraceWriter } from "../../trace/events.ts";
 import type { Log } from "../step.ts";
 
@@ -9,6 +10,8 @@ export interface EngineWatchOptions {
   readonly engineId: number;
   /** The handle that `engineOpen` was given. */
   readonly wakeId: number;
+  /** Whether the engine has a log of its own, which goes on in ours. */
+  readonly hasLog: boolean;
   readonly trace: TraceWriter;
   readonly log: Log;
 }
@@ -23,12 +26,14 @@ export class EngineWatch {
   #last: EngineStatus;
   /** As told last. */
   #told: Pick<EngineStatus, "state" | "reopenings"> = { state: "opening", reopenings: 0 };
+  readonly #endLog: () => void;
   #closed = false;
 
   constructor(options: EngineWatchOptions) {
     this.#options = options;
     this.#last = options.native.engineState(options.engineId);
     options.native.wakeOpen(options.wakeId, () => this.#look(), false);
+    this.#endLog = options.hasLog ? followWheelLog(options.native, options.log) : () => undefined;
     this.#look();
   }
 
@@ -67,6 +72,7 @@ export class EngineWatch {
     this.#closed = true;
     for (const listener of this.#listeners) listener(this.#last);
     this.#listeners.clear();
+    this.#endLog();
     this.#options.native.wakeClose(this.#options.wakeId);
   }
 

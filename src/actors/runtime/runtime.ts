@@ -122,6 +122,7 @@ export class Runtime {
       native,
       engineId,
       wakeId,
+      hasLog: options.connector.engine === "mooncake",
       trace: this.#supervised.trace,
       log,
     });

@@ -9,9 +9,12 @@ export interface WheelLogTarget {
 
 const LINES_A_TURN = 256;
 
+/** Who takes the lines: the last runtime of this thread that asked for them. */
+let taker = -1;
+
 /**
  * Writes what Mooncake logs (glog) to `log`, at its level, from the calling thread's event loop, which it does not keep alive. Lines
- * of before are written too. One thread of a process at a time; returns what ends it.
+ * of before are written too. Of several callers the last one gets the lines; returns what ends it.
  */
 export function followWheelLog(
   native: Pick<
@@ -34,11 +37,14 @@ export function followWheelLog(
   };
   const wakeId = native.wakeReserve();
   native.wakeOpen(wakeId, write, false);
+  taker = wakeId;
   native.wheelLogWake(wakeId);
   write();
   return () => {
-    native.wheelLogWake(-1);
+    if (taker === wakeId) {
+      native.wheelLogWake(-1);
+      write();
+    }
     native.wakeClose(wakeId);
-    write();
   };
 }
