@@ -12,8 +12,10 @@ import { createEventRing } from "../../src/events/event-ring.ts";
 import { KvEventWriter } from "../../src/events/event-records.ts";
 import { KvEventSource } from "../../src/events/event-source.ts";
 import type { KvEvent } from "../../src/events/kv-events.ts";
+import { hitRules } from "../../src/keys/coordinator/hit-rules.ts";
 import { EngineCode } from "../../src/store/engine.ts";
-import { ActorWorld, range, type WorldOptions } from "./store-world.ts";
+import { valueKeys } from "./planned-transfers.ts";
+import { ActorWorld, BLOCK_BYTES, range, type WorldOptions } from "./store-world.ts";
 
 const SAVE = layout.JOB_KIND_SAVE;
 
@@ -203,4 +205,40 @@ test("nobody takes the events: they are lost and counted, and the save goes on",
   expect(saver.counters.writtenBlocks).toBe(8);
   expect(source.take().map(toldOf)).toEqual([chunk(0), chunk(1)]);
   expect(source.lostEvents()).toBe(6);
+});
+
+test("a planned save tells of its blocks when it is over, of several values once, and not of states", () => {
+  const rules = hitRules({
+    groups: [
+      { kind: "full", spanTokens: 4 },
+      { kind: "mamba", spanTokens: 8 },
+    ],
+    hashBlockSize: 4,
+  });
+  for (const valuesPerBlock of [1, 2]) {
+    const { world, writer, source, owner } = start({
+      rules,
+      valuesPerBlock,
+      dimensions: { groups: 2, blockSize: 8, groupSpanTokens: [4, 8] },
+    });
+    const { tables, workers } = world;
+    const saver = new SaverActor({ tables, workers, rules, events: writer });
+    const hashPage = world.writeJob({
+      job: 0,
+      kind: SAVE,
+      blocks: [range(1, 5), []],
+      planned: { tokens: 16, hashes: 4, boundaryPuts: [[1, 9, 16]] },
+    });
+    owner(hashPage);
+    // One of the second block's values is there already (if there are several), and the whole third block.
+    const there = [
+      ...valueKeys(world, 0, hashPage, 1).slice(1),
+      ...valueKeys(world, 0, hashPage, 2),
+    ];
+    for (const key of there) world.pool.put(key, new Uint8Array(BLOCK_BYTES / valuesPerBlock));
+    world.inbox.push({ kind: "save", job: 0, ticket: 0, worker: 0 });
+    world.run(saver, world.context());
+    const told = (index: number): Told => ({ ...chunk(index), from: 4 * index, size: 4 });
+    expect(source.take().map(toldOf)).toEqual([told(0), told(1), told(3)]);
+  }
 });
