@@ -1,0 +1,178 @@
+/**
+ * Goal: values of every shape go to a real pool and come back byte for byte, also between this engine and the wheel's own Python
+ * client; every failure of a single key has its code.
+ * Method: a real master, a Python client that owns the memory, an engine in this process that only requests; everything travels
+ * over TCP on loopback.
+ */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import * as layout from "../../src/blocks/layout.ts";
+import { startMaster } from "../../src/pool/master.ts";
+import type { RunningMaster } from "../../src/pool/master.ts";
+import { EngineCode } from "../../src/store/engine.ts";
+import { EngineCalls } from "../../src/store/engine-calls.ts";
+import {
+  engineOptions,
+  MooncakeWorld,
+  native,
+  pattern,
+  PythonClient,
+  wheel,
+} from "./support/mooncake.ts";
+import type { Shape } from "./support/mooncake.ts";
+
+const MIB = 1 << 20;
+const TIMEOUT_MS = 10_000;
+/** Group number to shape: one segment, two, many small, many larger, and one value larger than a staging buffer of small segments. */
+const SHAPES: readonly Shape[] = [
+  { segments: 1, segmentBytes: 4096 },
+  { segments: 2, segmentBytes: 1000 },
+  { segments: 64, segmentBytes: 1024 },
+  { segments: 8, segmentBytes: 256 * 1024 },
+  { segments: 160, segmentBytes: 128 * 1024 },
+];
+const POOL_BYTES = 192 * MIB;
+
+let master: RunningMaster;
+let python: PythonClient;
+let world: MooncakeWorld;
+let calls: EngineCalls;
+
+beforeAll(async () => {
+  master = await startMaster({
+    mooncakeFolder: wheel.mooncakeFolder,
+    port: 0,
+    metricsPort: 0,
+    enableOffload: false,
+    logPath: null,
+  });
+  const address = `127.0.0.1:${master.port}`;
+  python = await PythonClient.start(address, POOL_BYTES);
+  world = new MooncakeWorld(engineOptions(address), { shapes: SHAPES, blockCount: 8 });
+  calls = new EngineCalls({ native, engineId: world.engineId });
+  await world.until("open");
+});
+afterAll(async () => {
+  expect(world.close()).toBe(0);
+  await python.kill();
+  await master.process.stop();
+});
+
+test("values of every shape come back as they were, in one batch of mixed groups", async () => {
+  const entries = SHAPES.map((_, group) => [group, 100 + group, group] as const);
+  const values = entries.map(([block, , group]) => world.fill(group, block, group));
+  expect(await world.exists(entries.map(([, row]) => row))).toEqual(SHAPES.map(() => 0));
+  expect(await world.put(entries)).toEqual(values.map((value) => value.length));
+  expect(await world.exists([...entries.map(([, row]) => row), 199])).toEqual([1, 1, 1, 1, 1, 0]);
+  const into = entries.map(([, row, group]) => [7, row, group] as const);
+  expect(await world.get(into)).toEqual(values.map((value) => value.length));
+  for (const [index, value] of values.entries())
+    expect(Buffer.compare(world.read(index, 7), value), `group ${index}`).toBe(0);
+  // A put of what is there succeeds and leaves it.
+  world.fill(0, 0, 77);
+  expect(await world.put([[0, 100, 0]])).toEqual([4096]);
+  expect(await world.get([[6, 100, 0]])).toEqual([4096]);
+  expect(Buffer.compare(world.read(0, 6), values[0] ?? new Uint8Array())).toBe(0);
+});
+
+test("what the wheel's own client writes is read here, and the other way round", async () => {
+  for (const [group, { segments, segmentBytes }] of SHAPES.slice(0, 4).entries()) {
+    const sizes = Array.from({ length: segments }, () => segmentBytes);
+    const theirs = pattern(world.valueBytes(group), 500 + group);
+    expect(await python.put(world.key(200 + group), theirs, sizes)).toBe(0);
+    expect(await world.get([[1, 200 + group, group]])).toEqual([theirs.length]);
+    expect(Buffer.compare(world.read(group, 1), theirs)).toBe(0);
+
+    const ours = world.fill(group, 2, 600 + group);
+    expect(await world.put([[2, 210 + group, group]])).toEqual([ours.length]);
+    expect(await python.exist([world.key(210 + group)])).toEqual([1]);
+    const read = await python.get(world.key(210 + group), sizes);
+    expect(read.result).toBe(ours.length);
+    expect(Buffer.compare(read.value, ours)).toBe(0);
+    // A value knows nothing of its segments: one buffer reads it as well.
+    expect((await python.get(world.key(210 + group), [ours.length])).value).toEqual(read.value);
+  }
+});
+
+test("absent, shorter and longer values are told apart, and good ones beside them arrive", async () => {
+  await python.put(world.key(300), pattern(4000, 1), [4000]);
+  await python.put(world.key(301), pattern(4200, 2), [4200]);
+  const good = pattern(4096, 3);
+  await python.put(world.key(302), good, [4096]);
+  expect(
+    await world.get([
+      [0, 300],
+      [1, 301],
+      [2, 302],
+      [3, 303],
+    ]),
+  ).toEqual([
+    EngineCode.BUFFER_LARGER,
+    EngineCode.BUFFER_SMALLER,
+    4096,
+    EngineCode.OBJECT_NOT_FOUND,
+  ]);
+  expect(Buffer.compare(world.read(0, 2), good)).toBe(0);
+});
+
+test("a key that goes between lookup and load is a miss", async () => {
+  world.fill(2, 3, 9);
+  await world.put([[3, 310, 2]]);
+  expect(await world.exists([310])).toEqual([1]);
+  expect(await python.remove(world.key(310))).toBe(0);
+  expect(await world.get([[4, 310, 2]])).toEqual([EngineCode.OBJECT_NOT_FOUND]);
+});
+
+test("several batches of all kinds in flight at once", async () => {
+  const rows = Array.from({ length: 40 }, (_, index) => 1000 + index);
+  for (let block = 0; block < 8; block++) world.fill(2, block, 40 + block);
+  const entries = rows.map((row, index) => [index % 8, row, 2] as const);
+  world.actor.submit(0, layout.OPERATION_PUT, entries);
+  world.actor.submit(
+    1,
+    layout.OPERATION_EXISTS,
+    rows.map((row) => [layout.NONE, row] as const),
+  );
+  world.actor.submit(2, layout.OPERATION_GET, [[5, 310, 2]]);
+  world.actor.submit(3, layout.OPERATION_PUT, [[0, 1100, 0]]);
+  const taken = [];
+  for (let count = 0; count < 4; count++) taken.push(await world.actor.take());
+  expect(taken.map(({ slot, status }) => [slot, status]).sort()).toEqual(
+    [0, 1, 2, 3].map((slot) => [slot, 0]),
+  );
+  expect(await world.exists(rows)).toEqual(rows.map(() => 1));
+  expect(native.engineStatistics(world.engineId).batchesInFlight).toBe(0);
+});
+
+test("single values, removal of a prefix's keys and of all", async () => {
+  const value = new TextEncoder().encode('{"format":1}');
+  const name = "model@mooncake-kv-identity";
+  expect(await calls.getValue(name, TIMEOUT_MS)).toEqual({ ok: true, value: null });
+  expect(await calls.putValue(name, value, TIMEOUT_MS)).toMatchObject({ ok: true });
+  expect(await calls.putValue(name, new Uint8Array([1]), TIMEOUT_MS)).toEqual({
+    ok: true,
+    value: "present",
+  });
+  expect(await calls.getValue(name, TIMEOUT_MS)).toEqual({ ok: true, value });
+  expect(await calls.health(TIMEOUT_MS)).toEqual({ ok: true, value: true });
+
+  // Letters that mean something in a pattern; nobody has read these keys, so none is leased.
+  for (const key of ["a.b+c@1", "a.b+c@2", "aXb+c@3"]) await calls.putValue(key, value, TIMEOUT_MS);
+  expect(await calls.removePrefix("a.b+c@", TIMEOUT_MS)).toEqual({ ok: true, value: 2 });
+  expect(await python.exist(["a.b+c@1", "a.b+c@2", "aXb+c@3"])).toEqual([0, 0, 1]);
+
+  expect(await calls.removeAll(true, TIMEOUT_MS)).toMatchObject({ ok: true });
+  expect(await python.exist(["aXb+c@3", name, world.key(302)])).toEqual([0, 0, 0]);
+});
+
+test("no room is back-pressure: its own code for the key, and the batch itself is good", async () => {
+  await calls.removeAll(true, TIMEOUT_MS);
+  const bytes = world.valueBytes(4);
+  const rows = Array.from({ length: Math.ceil(POOL_BYTES / bytes) + 2 }, (_, index) => 700 + index);
+  const results: number[] = [];
+  for (const row of rows) results.push(...(await world.put([[0, row, 4]])));
+  expect(results[0]).toBe(bytes);
+  expect(new Set(results)).toEqual(new Set([bytes, EngineCode.NO_AVAILABLE_HANDLE]));
+  expect(native.engineStatistics(world.engineId).putRefusals).toBeGreaterThan(0);
+  expect(world.state.state).toBe("open");
+  await calls.removeAll(true, TIMEOUT_MS);
+});
