@@ -22,6 +22,20 @@ export interface ChannelPlan {
   readonly shape: ChannelShape;
 }
 
+/** The lookup socket; a server's own tables, key space, channel and wake handle serve the questions of other processes. */
+export type LookupRpcPlan =
+  | { readonly role: "client"; readonly path: string }
+  | {
+      readonly role: "server";
+      readonly path: string;
+      readonly tables: TableBuffers;
+      readonly worker: WorkerKeySpace;
+      readonly channel: ChannelPlan;
+      readonly wakeId: number;
+      /** To empty the pool when it is asked to. */
+      readonly engineId: number;
+    };
+
 /** Everything that all threads of a runtime share, as plain data: made once by the runtime, posted to every actor thread. */
 export interface RuntimePlan {
   readonly tables: TableBuffers;
@@ -37,6 +51,8 @@ export interface RuntimePlan {
   readonly workers: readonly WorkerKeySpace[];
   /** What a hit needs; tells whether lookups, loads and saves are planned (`uniform` false). */
   readonly rules: HitRules;
+  /** null: no lookup crosses a socket. */
+  readonly lookupRpc: LookupRpcPlan | null;
   /** Monotonic nanoseconds that count as time 0 of this runtime in all threads. */
   readonly originNanoseconds: number;
   /** Trace rings by ACTOR_ number, or null when tracing is off. */

@@ -52,9 +52,8 @@ export interface RemoteQuestion {
   /** The asker's number for it; it comes back with the answer. */
   readonly record: number;
   readonly tokens: number;
-  readonly hashBytes: number;
-  /** All hashes in a row; they belong to the receiver. */
-  readonly hashes: Uint8Array;
+  /** HASH_STRIDE_WORDS for each hash, as the hash row has them; they belong to the receiver. */
+  readonly hashes: Int32Array;
 }
 export interface RemoteAnswer {
   readonly record: number;

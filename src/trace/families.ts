@@ -25,6 +25,19 @@ export interface MetricFamily {
 }
 
 export const STORE_OPERATIONS = ["lookup_exists", "save_exists", "save_put", "load_get"] as const;
+/** How requests on the lookup socket ended; the failures after `miss` were answered with 0 tokens. */
+export const LOOKUP_RPC_OUTCOMES = [
+  "hit",
+  "miss",
+  "busy",
+  "timeout",
+  "engine_error",
+  "wrong_hashes",
+  "reset",
+  "reset_failed",
+  "refused",
+] as const;
+export type LookupRpcOutcome = (typeof LOOKUP_RPC_OUTCOMES)[number];
 export const STORE_STATUSES = ["ok", "partial_failure", "error"] as const;
 /** Tiers of the pool by their TIER_ number. */
 export const TIER_LABELS = ["unknown", "memory", "disk"] as const;
@@ -117,6 +130,11 @@ export const COUNTER_FAMILIES = {
     "Times that a running request lost its blocks.",
   ),
   lookups: counter("mooncake_kv_lookups_total", "Pool lookups by how they ended.", OUTCOME),
+  lookupRpc: counter(
+    "mooncake_kv_lookup_rpc_total",
+    "Requests of other processes on the lookup socket by how they ended.",
+    [{ name: "outcome", values: LOOKUP_RPC_OUTCOMES }],
+  ),
   loads: counter("mooncake_kv_loads_total", "Load jobs by how they ended.", OUTCOME),
   loadedKeys: counter(
     "mooncake_kv_loaded_keys_total",

@@ -4,11 +4,14 @@ import { attachNativeChannel } from "../../store/native-channel.ts";
 import { CounterBlock } from "../../trace/counters.ts";
 import { NONE } from "../../blocks/layout.ts";
 import { serveThreadControl } from "../control/thread-control.ts";
+import { ACTOR_LOOKUP } from "../messages.ts";
 import type { ActorThreadData } from "../plan.ts";
 import type { FailOrder, LifeCycle } from "../supervision/supervisor.ts";
 import { createActor } from "./create-actor.ts";
+import { openLookupRpc } from "./lookup-rpc/lookup-rpc-thread.ts";
 import { openThreadContext } from "./thread-context.ts";
 import { openThreadEvents } from "./thread-events.ts";
+import { openThreadLog } from "./thread-log.ts";
 import { openThreadEnds } from "./thread-ends.ts";
 import { startRecording } from "./recording/start-recording.ts";
 import { ThreadHost } from "./thread-host.ts";
@@ -35,12 +38,19 @@ function main(data: ThreadData): void {
           channelId: channel.channelId,
           epoch,
         });
-  const live = openThreadContext(data, ends, native, engine);
-  const { tick, logger } = live;
-  const recording = startRecording(data, ends, live.context, engine);
-  const context = recording?.context ?? live.context;
   const counters = new CounterBlock(plan.counters, actor);
   if (epoch > 1) counters.resetGauges();
+  const logger = openThreadLog(actor, plan.logLevel);
+  // The host is made last; what arrives on the socket comes later still.
+  const wake = (): void => host.wake();
+  const rpc =
+    actor === ACTOR_LOOKUP && plan.lookupRpc !== null
+      ? openLookupRpc(plan.lookupRpc, { ...data, ends, native, logger, counters, wake })
+      : null;
+  const live = openThreadContext(data, ends, native, { engine, logger, remote: rpc?.remote });
+  const { tick } = live;
+  const recording = startRecording(data, ends, live.context, engine);
+  const context = recording?.context ?? live.context;
   const wakeId = plan.wakeIds[actor]!;
   const notify = (message: LifeCycle): void => parentPort?.postMessage(message);
   const instance = createActor({
@@ -65,6 +75,7 @@ function main(data: ThreadData): void {
     onStopped: () => {
       // The thread lives on until the file is written.
       void recording?.file.end();
+      rpc?.close();
       native.wakeClose(wakeId);
       notify({ lifeCycle: "stopped", inFlight: engine?.inFlight() ?? 0 });
     },

@@ -42,6 +42,7 @@ export function createActor(parts: {
         keySpace: workers[0] ?? brokenInvariant("runtime without a worker side"),
         rules,
         metrics: counters,
+        remote: data.connector.lookupRpcRole === "client",
       });
     case ACTOR_LOADER:
       return new LoaderActor({

@@ -4,30 +4,34 @@ import type { Logger } from "pino";
 import type { Tables } from "../../blocks/tables.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import type { EngineChannel } from "../../store/engine.ts";
-import type { ActorContext } from "../step.ts";
+import type { ActorContext, RemoteLookups } from "../step.ts";
 import type { ActorThreadData } from "../plan.ts";
 import type { ThreadEnds } from "./thread-ends.ts";
-import { openThreadLog } from "./thread-log.ts";
 import { openThreadTrace } from "./thread-trace.ts";
 
 export interface ThreadContext {
   readonly context: ActorContext;
   /** Takes the time for the next step; `context.nowMs()` stands still until the next call. */
   readonly tick: () => number;
-  /** `context.log` itself. */
-  readonly logger: Logger;
 }
 
-/** What an actor on its own thread gets from outside. `engine` is null for actors without a channel. */
+/** What the thread has opened for its actor. */
+export interface ThreadParts {
+  /** null for actors without a channel. */
+  readonly engine: EngineChannel | null;
+  readonly logger: Logger;
+  readonly remote: RemoteLookups | undefined;
+}
+
+/** What an actor on its own thread gets from outside. */
 export function openThreadContext(
   data: ActorThreadData & { readonly epoch: number },
   ends: ThreadEnds,
   native: NativeBinding,
-  engine: EngineChannel | null,
+  { engine, logger, remote }: ThreadParts,
 ): ThreadContext {
   const { plan, actor, epoch } = data;
   const { requests } = ends.tables;
-  const logger = openThreadLog(actor, plan.logLevel);
   let nowMs = ends.nowMs();
   const context: ActorContext = {
     epoch,
@@ -38,6 +42,7 @@ export function openThreadContext(
     get engine(): EngineChannel {
       return engine ?? brokenInvariant("actor without an engine channel", actor);
     },
+    remoteLookups: remote,
     send: (receiver, message) => ends.outboxes.send(receiver, message),
     room: (receiver) => ends.outboxes.room(receiver),
     // Pairs with the lookup actor's publishing store.
@@ -46,7 +51,7 @@ export function openThreadContext(
     hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
       native.hashBlocks(plan.hasherId, tokenPage, hashPage, extrasPage, fromBlock, toBlock),
   };
-  return { context, logger, tick: () => (nowMs = ends.nowMs()) };
+  return { context, tick: () => (nowMs = ends.nowMs()) };
 }
 
 /** Blocks the thread until a lookup word changes; see ActorContext.waitLookup. */

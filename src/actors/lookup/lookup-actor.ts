@@ -34,7 +34,7 @@ export interface LookupOptions extends ExistsOptions {
   /** Blocks hashed in one step. Default 1024: about 150 us. */
   readonly hashBlocksPerStep?: number;
   /** Lookups are answered by another process (`context.remoteLookups`) instead of the engine. */
-  readonly remote?: { readonly digestBytes: number } | undefined;
+  readonly remote?: boolean;
 }
 
 /**
@@ -66,9 +66,9 @@ export class LookupActor implements Actor {
     const records = LOOKUP_RECORDS_PER_SLOT * requestSlots;
     this.#records = new LookupRecords(records, requestSlots);
     this.#asking =
-      options.remote === undefined
-        ? new ExistsBatches(options, this.#records, this.counters)
-        : new RemoteQuestions({ ...options, ...options.remote }, this.#records, this.counters);
+      options.remote === true
+        ? new RemoteQuestions(options, this.#records, this.counters)
+        : new ExistsBatches(options, this.#records, this.counters);
     this.#hits = this.#asking.hits;
     this.#hashAsked = new Int32Array(requestSlots).fill(NONE);
   }

@@ -1,4 +1,4 @@
-import { REQUEST_HASH_PAGE } from "../../blocks/layout.ts";
+import { HASH_STRIDE_WORDS, REQUEST_HASH_PAGE } from "../../blocks/layout.ts";
 import { ChainCursor } from "../../blocks/page-arena.ts";
 import { brokenInvariant } from "../../errors.ts";
 import { OUTCOME_ENGINE_ERROR, OUTCOME_HIT } from "../messages.ts";
@@ -18,20 +18,14 @@ export class RemoteQuestions implements Asking, HitOrder {
   readonly #options: KeyOrderOptions;
   readonly #records: LookupRecords;
   readonly #counters: LookupCounters;
-  readonly #digestWords: number;
   readonly #queue: ItemQueue;
   readonly #cursor: ChainCursor;
   readonly #answers: CheckedAnswer[];
 
-  constructor(
-    options: KeyOrderOptions & { readonly digestBytes: number },
-    records: LookupRecords,
-    counters: LookupCounters,
-  ) {
+  constructor(options: KeyOrderOptions, records: LookupRecords, counters: LookupCounters) {
     this.#options = options;
     this.#records = records;
     this.#counters = counters;
-    this.#digestWords = options.digestBytes / 4;
     this.#queue = new ItemQueue(records.capacity);
     this.#cursor = new ChainCursor(options.tables.hashes);
     this.#answers = Array.from({ length: records.capacity }, () => NO_ANSWER);
@@ -87,24 +81,19 @@ export class RemoteQuestions implements Asking, HitOrder {
     const slot = records.slot[record]!;
     const { tables } = this.#options;
     const count = records.hashBlocks[record]!;
-    const words = new Int32Array(count * this.#digestWords);
+    const hashes = new Int32Array(count * HASH_STRIDE_WORDS);
     const hashPage = tables.requests[tables.request(slot) + REQUEST_HASH_PAGE]!;
     const cursor = this.#cursor.seek(hashPage, 0);
     for (let block = 0; block < count; block++) {
       const at = cursor.advance();
-      for (let word = 0; word < this.#digestWords; word++)
-        words[block * this.#digestWords + word] = tables.hashes.words[at + word]!;
+      for (let word = 0; word < HASH_STRIDE_WORDS; word++)
+        hashes[block * HASH_STRIDE_WORDS + word] = tables.hashes.words[at + word]!;
     }
     records.nextKey[record] = 1;
     records.inFlight[record] = 1;
     this.#counters.batches++;
     this.#counters.keys += count;
-    remote.ask({
-      record,
-      tokens: records.tokens[record]!,
-      hashBytes: this.#digestWords * 4,
-      hashes: new Uint8Array(words.buffer),
-    });
+    remote.ask({ record, tokens: records.tokens[record]!, hashes });
   }
 
   #take(answer: RemoteAnswer, context: ActorContext): void {

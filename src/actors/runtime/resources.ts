@@ -13,9 +13,17 @@ import type { ValueSegments, WorkerKeySpace } from "../../store/key-spaces.ts";
 import { openEngine } from "../../store/open-engine.ts";
 import { createCounterBuffer } from "../../trace/counters.ts";
 import { createTraceRing } from "../../trace/ring.ts";
+import { foreignDimensions } from "../lookup/foreign/foreign-lookups.ts";
+import { lookupSocketPath } from "../hosts/lookup-rpc/socket-path.ts";
 import { Mailbox, mailboxWords } from "../mailbox/mailbox.ts";
 import { ACTOR_COUNT, ACTOR_LOADER, ACTOR_LOOKUP, ACTOR_SAVER } from "../messages.ts";
-import { CONTROL_WORDS, mailboxCapacities, type ChannelPlan, type RuntimePlan } from "../plan.ts";
+import {
+  CONTROL_WORDS,
+  mailboxCapacities,
+  type ChannelPlan,
+  type LookupRpcPlan,
+  type RuntimePlan,
+} from "../plan.ts";
 
 /** Records of one trace ring: a quarter second of the busiest lane, drained every 20 ms. */
 const TRACE_RING_RECORDS = 16_384;
@@ -29,6 +37,8 @@ const CHANNEL_SHAPES: { readonly [actor: number]: ChannelShape } = {
   [ACTOR_LOADER]: { batchSlots: 16, keysPerBatchMax: 1024 },
   [ACTOR_SAVER]: { batchSlots: 16, keysPerBatchMax: 1024 },
 };
+
+const FOREIGN_CHANNEL_SHAPE: ChannelShape = { batchSlots: 16, keysPerBatchMax: 2048 };
 
 export interface ResourceOptions {
   readonly native: NativeBinding;
@@ -89,6 +99,7 @@ export class RuntimeResources {
     this.#releases.push(() => native.hasherRelease(hasherId));
     const worker = this.#worker(options, hashesSharedId);
     const wakeIds = Array.from({ length: ACTOR_COUNT }, () => native.wakeReserve());
+    const channels = this.#channels(wakeIds);
     return {
       tables,
       mailboxes: mailboxCapacities(
@@ -99,10 +110,11 @@ export class RuntimeResources {
       ).map(createMailbox),
       wakeIds,
       control: new SharedArrayBuffer(CONTROL_WORDS * 4),
-      channels: this.#channels(wakeIds),
+      channels,
       hasherId,
       workers: [worker],
       rules: hitRulesOf(options.kvCache, valuesPerBlock(worker)),
+      lookupRpc: this.#lookupRpc(options),
       originNanoseconds: native.monotonicNanoseconds(),
       traceRings: options.trace
         ? Array.from({ length: ACTOR_COUNT }, () => createTraceRing(TRACE_RING_RECORDS))
@@ -151,19 +163,36 @@ export class RuntimeResources {
     const channels: { [actor: number]: ChannelPlan } = {};
     for (const [name, shape] of Object.entries(CHANNEL_SHAPES)) {
       const actor = Number(name);
-      const words = new SharedArrayBuffer(channelWords(shape) * 4);
-      const sharedId = this.#share(words);
-      const channelId = this.#native.channelOpen({
-        engineId: this.engineId,
-        sharedId,
-        wordOffset: 0,
-        ...shape,
-        wakeId: wakeIds[actor]!,
-      });
-      this.#channelIds.push(channelId);
-      channels[actor] = { channelId, words, shape };
+      channels[actor] = this.#channel(shape, wakeIds[actor]!);
     }
     return channels;
+  }
+
+  #channel(shape: ChannelShape, wakeId: number): ChannelPlan {
+    const words = new SharedArrayBuffer(channelWords(shape) * 4);
+    const sharedId = this.#share(words);
+    const channelId = this.#native.channelOpen({
+      engineId: this.engineId,
+      sharedId,
+      wordOffset: 0,
+      ...shape,
+      wakeId,
+    });
+    this.#channelIds.push(channelId);
+    return { channelId, words, shape };
+  }
+
+  /** Other processes' questions get tables, keys and a channel of their own: they never take room from requests. */
+  #lookupRpc(options: ResourceOptions): LookupRpcPlan | null {
+    const { connector, kvCache, dimensions, native } = options;
+    const path = lookupSocketPath(connector, kvCache);
+    if (path === null) return null;
+    if (connector.lookupRpcRole === "client") return { role: "client", path };
+    const tables = createTableBuffers(foreignDimensions(dimensions));
+    const worker = this.#worker(options, this.#share(tables.hashPages));
+    const wakeId = native.wakeReserve();
+    const channel = this.#channel(FOREIGN_CHANNEL_SHAPE, wakeId);
+    return { role: "server", path, tables, worker, channel, wakeId, engineId: this.engineId };
   }
 }
 

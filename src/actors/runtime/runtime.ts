@@ -10,6 +10,7 @@ import type { NativeBinding } from "../../native/binding.ts";
 import { workerEntry } from "../../worker-entry.ts";
 import type { ActorControlClient } from "../control/actor-control.ts";
 import { prepareRecordFolder } from "../hosts/recording/record-folder.ts";
+import { claimSocketPath, lookupSocketPath } from "../hosts/lookup-rpc/socket-path.ts";
 import { openThreadEnds, type ThreadEnds } from "../hosts/thread-ends.ts";
 import {
   ACTOR_FRONT_END,
@@ -130,6 +131,8 @@ export class Runtime {
 
   /** Starts all actor threads and waits a while for the engine. On failure everything that was started is stopped again and the error is thrown. */
   static async start(options: RuntimeOptions): Promise<Runtime> {
+    const path = lookupSocketPath(options.connector, options.kvCache);
+    if (path !== null && options.connector.lookupRpcRole === "server") await claimSocketPath(path);
     const runtime = new Runtime(options);
     try {
       const { engineStartTimeoutMs = ENGINE_START_TIMEOUT_MS } = options;

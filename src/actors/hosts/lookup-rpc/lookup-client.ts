@@ -1,4 +1,5 @@
 import { connect, type Socket } from "node:net";
+import { HASH_STRIDE_WORDS } from "../../../blocks/layout.ts";
 import { decodeLookupReply, encodeLookupRequest } from "../../../connector/lookup-wire.ts";
 import { splitEnvelope, ZmtpConnection } from "../../../connector/zmtp.ts";
 import { OUTCOME_ENGINE_DOWN, OUTCOME_ENGINE_ERROR, OUTCOME_HIT } from "../../messages.ts";
@@ -12,6 +13,7 @@ const DELIMITER = new Uint8Array(0);
 export interface LookupClientOptions {
   /** Path of the server's Unix socket. */
   readonly path: string;
+  readonly digestBytes: number;
   /** A question without an answer for so long is a failure, and ends the connection: what it was to bring comes too late. */
   readonly timeoutMs: number;
   readonly nowMs: () => number;
@@ -97,8 +99,10 @@ export class LookupClient implements RemoteLookups {
   #send(): void {
     if (this.#zmtp?.ready !== true) return;
     for (; this.#sent < this.#asked.length; this.#sent++) {
-      const { question } = this.#asked[this.#sent]!;
-      this.#zmtp.send([DELIMITER, ...encodeLookupRequest(question)]);
+      const { tokens, hashes } = this.#asked[this.#sent]!.question;
+      const { digestBytes: hashBytes } = this.#options;
+      const request = { tokens, hashBytes, hashes: inARow(hashes, hashBytes) };
+      this.#zmtp.send([DELIMITER, ...encodeLookupRequest(request)]);
     }
   }
 
@@ -153,4 +157,15 @@ export class LookupClient implements RemoteLookups {
     );
     this.#timer.unref();
   }
+}
+
+/** Digests without what fills their places in a hash row. */
+function inARow(hashes: Int32Array, digestBytes: number): Uint8Array {
+  const bytes = new Uint8Array(hashes.buffer, hashes.byteOffset, hashes.byteLength);
+  const strideBytes = HASH_STRIDE_WORDS * 4;
+  if (digestBytes === strideBytes) return bytes;
+  const packed = new Uint8Array((bytes.byteLength / strideBytes) * digestBytes);
+  for (let from = 0, to = 0; from < bytes.byteLength; from += strideBytes, to += digestBytes)
+    packed.set(bytes.subarray(from, from + digestBytes), to);
+  return packed;
 }

@@ -11,6 +11,7 @@ import {
 } from "../../../connector/lookup-wire.ts";
 import { splitEnvelope, ZmtpConnection } from "../../../connector/zmtp.ts";
 import type { ForeignFailure } from "../../lookup/foreign/foreign-lookups.ts";
+import type { LookupRpcOutcome } from "../../../trace/families.ts";
 import type { Log } from "../../step.ts";
 
 /** Askers at a time: a scheduler process each. */
@@ -30,28 +31,9 @@ export interface LookupServerOptions {
   ) => void;
   /** Empties the pool; false when that failed. */
   readonly reset: () => Promise<boolean>;
-  readonly counters: LookupServerCounters;
+  /** Called once for each request. */
+  readonly count: (outcome: LookupRpcOutcome) => void;
   readonly log: Log;
-}
-
-/** Counted since the server was made. */
-export interface LookupServerCounters {
-  questions: number;
-  hits: number;
-  misses: number;
-  /** Answered with 0 tokens because something went wrong. */
-  busy: number;
-  timeout: number;
-  engine: number;
-  hashes: number;
-  resets: number;
-  resetFailures: number;
-  /** Requests that are none, and connections that do not speak the protocol. */
-  refused: number;
-}
-export function createLookupServerCounters(): LookupServerCounters {
-  const failures = { busy: 0, timeout: 0, engine: 0, hashes: 0 };
-  return { questions: 0, hits: 0, misses: 0, ...failures, resets: 0, resetFailures: 0, refused: 0 };
 }
 
 /**
@@ -127,25 +109,21 @@ export class LookupServer {
   }
 
   #serve(frames: readonly Uint8Array[], done: (reply: readonly Uint8Array[]) => void): void {
-    const { counters, lookup, reset } = this.#options;
+    const { count, lookup, reset } = this.#options;
     const message = splitEnvelope(frames);
     const envelope = message?.envelope ?? [];
     const reply = (body: Uint8Array): void => done([...envelope, body]);
     const request = this.#decode(message?.body ?? []);
     if (request === null) return reply(RESET_FAILED);
     if (request.kind === "reset") {
-      counters.resets++;
       void reset().then((emptied) => {
-        if (!emptied) counters.resetFailures++;
+        count(emptied ? "reset" : "reset_failed");
         reply(emptied ? RESET_DONE : RESET_FAILED);
       });
       return;
     }
-    counters.questions++;
     lookup(request, (answer, failure) => {
-      if (failure !== null) counters[failure]++;
-      else if (answer.hitTokens > 0) counters.hits++;
-      else counters.misses++;
+      count(failure ?? (answer.hitTokens > 0 ? "hit" : "miss"));
       reply(encodeLookupReply(answer));
     });
   }
@@ -162,7 +140,7 @@ export class LookupServer {
 
   #refused(error: unknown): void {
     if (!(error instanceof MooncakeKvError)) throw error;
-    this.#options.counters.refused++;
+    this.#options.count("refused");
     this.#options.log.warn({ error: error.message }, "a request on the lookup socket is none");
   }
 }

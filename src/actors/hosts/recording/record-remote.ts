@@ -20,7 +20,7 @@ export function recordRemote(
     },
     ask(question) {
       const { record, tokens, hashes } = question;
-      output(["askRemote", record, tokens, Buffer.from(hashes).toString("hex")]);
+      output(["askRemote", record, tokens, Buffer.from(hashes.buffer).toString("hex")]);
       remote.ask(question);
     },
     poll() {

@@ -14,7 +14,7 @@ export function replayRemote(
   return {
     room: () => Number(answer(CALL_REMOTE_ROOM)[0]),
     ask: ({ record, tokens, hashes }) =>
-      give(["askRemote", record, tokens, Buffer.from(hashes).toString("hex")]),
+      give(["askRemote", record, tokens, Buffer.from(hashes.buffer).toString("hex")]),
     poll() {
       const [record, outcome, hitTokens, ...words] = answer(CALL_REMOTE_POLL).map(Number);
       if (record === undefined || outcome === undefined || hitTokens === undefined) return null;

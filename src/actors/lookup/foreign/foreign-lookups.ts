@@ -15,7 +15,7 @@ import {
 } from "../../../blocks/layout.ts";
 import { ChainCursor } from "../../../blocks/page-arena.ts";
 import { RequestSlots } from "../../../blocks/request-slots.ts";
-import type { Tables } from "../../../blocks/tables.ts";
+import type { TableDimensions, Tables } from "../../../blocks/tables.ts";
 import { brokenInvariant } from "../../../errors.ts";
 import { NO_TRACE } from "../../../trace/events.ts";
 import type { Message } from "../../messages.ts";
@@ -23,8 +23,18 @@ import type { ActorContext, ActorInspection, Inbox } from "../../step.ts";
 import { LookupActor, type LookupOptions } from "../lookup-actor.ts";
 
 const MISS: LookupReply = { hitTokens: 0, tails: [] };
+/** Questions in hand at a time. One that was given up keeps its place until the engine has given its batches back. */
+const FOREIGN_SLOTS = 16;
+
+/** Tables for `ForeignLookups`, beside those of the process's own requests. */
+export function foreignDimensions(own: TableDimensions): TableDimensions {
+  const tokensMax = FOREIGN_SLOTS * own.tokensPerRequestMax;
+  const nothingElse = { jobSlots: 1, blockCount: 1, stepSequencesMax: 0 };
+  return { ...own, ...nothingElse, requestSlots: FOREIGN_SLOTS, tokensMax };
+}
+
 /** Why a question was answered with 0 tokens although nobody asked the engine, or it did not answer. */
-export type ForeignFailure = "busy" | "timeout" | "engine" | "hashes";
+export type ForeignFailure = "busy" | "timeout" | "engine_error" | "wrong_hashes";
 
 export interface ForeignOptions extends Omit<LookupOptions, "remote"> {
   /** Of foreign questions alone: nobody else has slots or pages in them. */
@@ -34,7 +44,10 @@ export interface ForeignOptions extends Omit<LookupOptions, "remote"> {
   readonly timeoutMs: number;
 }
 /** What the lookup actor of foreign questions gets from outside. */
-export type ForeignContext = Pick<ActorContext, "epoch" | "nowMs" | "random" | "log" | "engine">;
+export type ForeignContext = Pick<
+  ActorContext,
+  "epoch" | "nowMs" | "random" | "log" | "engine"
+>;
 
 type Answered = (reply: LookupReply, failure: ForeignFailure | null) => void;
 interface Question {
@@ -89,7 +102,7 @@ export class ForeignLookups implements Inbox {
     const { tables, digestBytes, timeoutMs } = this.#options;
     const { hashBlockSize, tokensPerRequestMax } = tables.dimensions;
     if (request.hashes.byteLength === 0) return answered(MISS, null);
-    if (request.hashBytes !== digestBytes) return answered(MISS, "hashes");
+    if (request.hashBytes !== digestBytes) return answered(MISS, "wrong_hashes");
     // More than a row holds is cut off: the answer is about what is left.
     const hashesMax = Math.floor(tokensPerRequestMax / hashBlockSize);
     const hashes = Math.min(request.hashes.byteLength / digestBytes, hashesMax);
@@ -127,7 +140,7 @@ export class ForeignLookups implements Inbox {
     const word = Atomics.load(words, at + REQUEST_LOOKUP_WORD);
     const state = lookupAttempt(word) === attempt ? lookupState(word) : LOOKUP_ENGINE_ERROR;
     const answered = state === LOOKUP_HIT || state === LOOKUP_MISS;
-    question.answered?.(state === LOOKUP_HIT ? this.#hit(slot) : MISS, answered ? null : "engine");
+    question.answered?.(state === LOOKUP_HIT ? this.#hit(slot) : MISS, answered ? null : "engine_error");
     this.#slots.release(slot);
   }
 

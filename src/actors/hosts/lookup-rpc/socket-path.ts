@@ -2,9 +2,9 @@ import { lstatSync, rmSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
-import type { ConnectorConfig } from "../../config/connector-config.ts";
-import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
-import { fail } from "../../errors.ts";
+import type { ConnectorConfig } from "../../../config/connector-config.ts";
+import type { KvCacheConfig } from "../../../config/kv-cache-config.ts";
+import { fail } from "../../../errors.ts";
 
 const PORT_FIELD = "kv_connector_extra_config.lookup_rpc_port";
 /** What a Unix socket's address holds on Linux, its end mark apart. */

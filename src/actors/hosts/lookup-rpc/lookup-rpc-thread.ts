@@ -1,0 +1,185 @@
+import type { Logger } from "pino";
+import type { ConnectorConfig } from "../../../config/connector-config.ts";
+import { HASH_ALGORITHMS, type KvCacheConfig } from "../../../config/kv-cache-config.ts";
+import { Tables } from "../../../blocks/tables.ts";
+import type { NativeBinding } from "../../../native/binding.ts";
+import { EngineCalls } from "../../../store/engine-calls.ts";
+import { attachNativeChannel } from "../../../store/native-channel.ts";
+import { COUNTERS, type CounterBlock } from "../../../trace/counters.ts";
+import { LOOKUP_RPC_OUTCOMES } from "../../../trace/families.ts";
+import { ForeignLookups } from "../../lookup/foreign/foreign-lookups.ts";
+import type { LookupRpcPlan, RuntimePlan } from "../../plan.ts";
+import type { RemoteLookups } from "../../step.ts";
+import type { ThreadEnds } from "../thread-ends.ts";
+import { LookupClient } from "./lookup-client.ts";
+import { LookupServer } from "./lookup-server.ts";
+import { savesInFlight } from "./saves-in-flight.ts";
+import { claimSocketPath } from "./socket-path.ts";
+
+/** How often a reset looks whether the last save has ended. */
+const DRAIN_POLL_MS = 5;
+
+/** The lookup socket in the lookup actor's thread. */
+export interface LookupRpcThread {
+  /** Of a client: whom the lookup actor asks. */
+  readonly remote: RemoteLookups | undefined;
+  close(): void;
+}
+
+export interface LookupRpcParts {
+  readonly plan: RuntimePlan;
+  readonly connector: ConnectorConfig;
+  readonly kvCache: KvCacheConfig;
+  readonly ends: ThreadEnds;
+  readonly native: NativeBinding;
+  readonly epoch: number;
+  readonly logger: Logger;
+  readonly counters: CounterBlock;
+  /** Starts a turn of the lookup actor's host. */
+  readonly wake: () => void;
+}
+
+export function openLookupRpc(rpc: LookupRpcPlan, parts: LookupRpcParts): LookupRpcThread {
+  if (rpc.role === "server") return serveLookups(rpc, parts);
+  const { connector, kvCache, ends, logger, wake } = parts;
+  const client = new LookupClient({
+    path: rpc.path,
+    digestBytes: HASH_ALGORITHMS[kvCache.hashAlgorithm].digestBytes,
+    timeoutMs: connector.lookupTimeoutMs,
+    nowMs: ends.nowMs,
+    log: logger,
+    wake,
+  });
+  return { remote: client, close: () => client.close() };
+}
+
+type ServerPlan = Extract<LookupRpcPlan, { role: "server" }>;
+
+/** vLLM's LookupKeyServer: this process answers schedulers of others. */
+function serveLookups(rpc: ServerPlan, parts: LookupRpcParts): LookupRpcThread {
+  const { connector, native, logger, counters } = parts;
+  const foreign = new ForeignHost(rpc, parts);
+  let closed = false;
+  let server: LookupServer | undefined;
+  const open = async (): Promise<void> => {
+    // A predecessor's socket is gone, but its file may still be there.
+    await claimSocketPath(rpc.path);
+    const opened = await LookupServer.open({
+      path: rpc.path,
+      lookup: (request, answered) =>
+        connector.capacityOnly
+          ? answered({ hitTokens: 0, tails: [] }, null)
+          : foreign.ask(request, answered),
+      reset: () => resetPool(rpc, parts),
+      count: (outcome) =>
+        counters.add(COUNTERS.lookupRpc + LOOKUP_RPC_OUTCOMES.indexOf(outcome), 1),
+      log: logger,
+    });
+    if (closed) opened.close();
+    else server = opened;
+  };
+  // A socket that cannot be opened ends the thread, and the supervisor says why; nobody believes that lookups are answered.
+  void open();
+  return {
+    remote: undefined,
+    close: () => {
+      closed = true;
+      server?.close();
+      foreign.close();
+      native.wakeClose(rpc.wakeId);
+    },
+  };
+}
+
+/** Runs the lookups of other processes on this thread's event loop, beside the lookup actor's own host. */
+class ForeignHost {
+  readonly #foreign: ForeignLookups;
+  readonly #nowMs: () => number;
+  #stepMs: number;
+  #soon = false;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(rpc: ServerPlan, parts: LookupRpcParts) {
+    const { plan, connector, kvCache, ends, native, epoch, logger, counters } = parts;
+    const { words, shape, channelId } = rpc.channel;
+    this.#nowMs = ends.nowMs;
+    this.#stepMs = ends.nowMs();
+    this.#foreign = new ForeignLookups(
+      {
+        tables: new Tables(rpc.tables),
+        rules: plan.rules,
+        keySpace: rpc.worker,
+        metrics: counters,
+        digestBytes: HASH_ALGORITHMS[kvCache.hashAlgorithm].digestBytes,
+        timeoutMs: connector.lookupTimeoutMs,
+      },
+      {
+        epoch,
+        nowMs: () => this.#stepMs,
+        random: Math.random,
+        log: logger,
+        engine: attachNativeChannel({
+          words: new Int32Array(words),
+          shape,
+          binding: native,
+          channelId,
+          epoch,
+        }),
+      },
+    );
+    native.wakeOpen(rpc.wakeId, () => this.#step(), false);
+    // Takes what the engine still had of a predecessor.
+    this.#step();
+  }
+
+  ask(...question: Parameters<ForeignLookups["ask"]>): void {
+    this.#stepMs = this.#nowMs();
+    this.#foreign.ask(...question);
+    // Not from within an answer: the step that gave it may not be over.
+    this.#stepSoon();
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+  }
+
+  #stepSoon(): void {
+    if (!this.#soon) setImmediate(() => this.#step());
+    this.#soon = true;
+  }
+
+  #step(): void {
+    if (this.#closed) return;
+    this.#soon = false;
+    clearTimeout(this.#timer);
+    this.#stepMs = this.#nowMs();
+    const nextMs = this.#foreign.step();
+    if (nextMs <= this.#stepMs) this.#stepSoon();
+    else if (nextMs !== Infinity)
+      this.#timer = setTimeout(() => this.#step(), nextMs - this.#stepMs + 1);
+  }
+}
+
+/** As vLLM: what is being saved is waited for, because it would fill the pool again; then everything goes. */
+async function resetPool(rpc: ServerPlan, parts: LookupRpcParts): Promise<boolean> {
+  const { connector, ends, native, logger } = parts;
+  const deadlineMs = ends.nowMs() + connector.saveTimeoutMs;
+  while (savesInFlight(ends.tables) > 0) {
+    if (ends.nowMs() >= deadlineMs) {
+      logger.error(
+        { saves: savesInFlight(ends.tables) },
+        "the pool is not emptied: saves do not end",
+      );
+      return false;
+    }
+    await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
+  }
+  const calls = new EngineCalls({ native, engineId: rpc.engineId });
+  const removed = await calls.removeAll(true, connector.saveTimeoutMs);
+  if (removed.ok)
+    logger.info({ keys: removed.value }, "the pool was emptied over the lookup socket");
+  else logger.error({ code: removed.code, problem: removed.text }, "the pool could not be emptied");
+  return removed.ok;
+}
