@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { MooncakeKvError } from "../errors.ts";
 import { packageRoot } from "../worker-entry.ts";
+import { addPoolCommand } from "./pool/commands.ts";
 import { addServeCommand } from "./serve.ts";
 
 /** Exit codes: 0 done, 1 a failure that the text explains, 2 the command line itself is wrong. */
@@ -18,6 +19,7 @@ async function main(): Promise<void> {
     .version(version)
     .exitOverride();
   addServeCommand(program);
+  addPoolCommand(program);
   await program.parseAsync(process.argv);
 }
 

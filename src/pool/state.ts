@@ -18,6 +18,8 @@ export interface PoolRecord {
   readonly storePath: string;
   /** Segments of the owners, `host:port`. */
   readonly segments: readonly string[];
+  /** What the processes have written; removed with the pool. */
+  readonly logFolder: string;
 }
 
 const STOP_TIMEOUT_MS = 20_000;
@@ -30,7 +32,7 @@ export function poolsFolder(environment: Readonly<Record<string, string | undefi
 }
 
 /** Writes the pool's files into `folder`, which belongs to this pool alone; readers see all of a file or nothing. */
-export function recordPool(folder: string, pool: RunningPool): PoolRecord {
+export function recordPool(folder: string, pool: RunningPool, logFolder: string): PoolRecord {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const storePath = join(folder, "store.json");
   const all = [pool.master.process, ...pool.owners.map((owner) => owner.process)];
@@ -47,6 +49,7 @@ export function recordPool(folder: string, pool: RunningPool): PoolRecord {
     store: pool.store,
     storePath,
     segments: pool.owners.map((owner) => owner.segment),
+    logFolder,
   };
   replaceFile(storePath, record.store);
   replaceFile(join(folder, "pool.json"), record);
