@@ -247,7 +247,9 @@ export class PythonClient {
     return this.#ask({ do: "remove", key });
   }
 
+  /** May be called again. */
   async kill(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const ended = new Promise((resolve) => this.#child.once("exit", resolve));
     this.#child.kill("SIGKILL");
     await ended;
