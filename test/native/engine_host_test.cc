@@ -153,7 +153,7 @@ TEST_F(EngineHostTest, HungGetsStopNeitherLookupsNorSavesNorCalls) {
   Actor others(host, world.id);
   // More than there are threads: the third waits in the lane.
   for (uint32_t slot = 0; slot < 3; slot++) {
-    loader.fill(slot, layout::OPERATION_GET, {{0, 0}});
+    loader.fill(slot, layout::OPERATION_GET, {{static_cast<int32_t>(slot), 0}});
     loader.channel->submit(slot);
   }
   waitUntil([&] { return gate.waiting.load() == 2; });
@@ -175,7 +175,7 @@ TEST_F(EngineHostTest, AfterALossGetsHaveThreadsAgain) {
   waitFor(EngineState::open);
   Actor loader(host, world.id);
   for (uint32_t slot = 0; slot < 2; slot++) {
-    loader.fill(slot, layout::OPERATION_GET, {{0, 0}});
+    loader.fill(slot, layout::OPERATION_GET, {{static_cast<int32_t>(slot), 0}});
     loader.channel->submit(slot);
   }
   waitUntil([&] { return gate.waiting.load() == 2; });
@@ -185,7 +185,7 @@ TEST_F(EngineHostTest, AfterALossGetsHaveThreadsAgain) {
   waitUntil([&] { return host->status().reopenings == 1; });
   EXPECT_EQ(faults->closes.load(), 0);
   Actor other(host, world.id);
-  EXPECT_EQ(other.run(layout::OPERATION_GET, {{1, 1}}), (std::vector<int32_t>{1}));
+  EXPECT_EQ(other.run(layout::OPERATION_GET, {{3, 1}}), (std::vector<int32_t>{1}));
   gate.open();
   EXPECT_EQ(loader.take()[1], code::OK);
   EXPECT_EQ(loader.take()[1], code::OK);

@@ -141,6 +141,8 @@ class Actor {
         keySpaceId_(keySpaceId),
         words(layout::channelWords(slots, keysMax)),
         channel(Channel::open({std::move(engine), words.memory(), 0, slots, keysMax, 1, countWake})) {}
+  /** As the end of the thread that owns the words: batches that return later must find them closed. */
+  ~Actor() { words.memory()->closeAndWait(); }
 
   void fill(uint32_t slot, int32_t operation, const std::vector<Entry>& entries, int32_t tag = 7) {
     int32_t* header = headerOf(slot);
