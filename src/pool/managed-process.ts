@@ -24,6 +24,13 @@ const TAIL_LINES = 20;
 /** The master stops its threads for a second after SIGTERM. */
 const STOP_TIMEOUT_MS = 8_000;
 
+const running = new Set<ChildProcess>();
+
+/** A keeper that ends without stopping its pool (a broken test, an exception) leaves nobody behind. */
+function killRunning(): void {
+  for (const child of running) child.kill("SIGKILL");
+}
+
 /** One child process whose output is kept and whose end is never missed. Killed by its own pid only. */
 export class ManagedProcess {
   readonly name: string;
@@ -39,8 +46,12 @@ export class ManagedProcess {
     this.pid = child.pid ?? 0;
     this.output = output;
     this.#child = child;
+    if (running.size === 0) process.on("exit", killRunning);
+    running.add(child);
     this.ended = new Promise((resolve) => {
       child.once("close", (code, signal) => {
+        running.delete(child);
+        if (running.size === 0) process.off("exit", killRunning);
         this.#end = { code, signal };
         output.close();
         resolve(this.#end);

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { readEnvironment } from "../../config/environment.ts";
 import { fail } from "../../errors.ts";
-import { requireWheel } from "../../pool/interpreter.ts";
+import { requireWheel } from "../../store/mooncake/interpreter.ts";
 import { describe } from "../../pool/managed-process.ts";
 import { startPool } from "../../pool/pool.ts";
 import type { RunningPool } from "../../pool/pool.ts";

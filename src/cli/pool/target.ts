@@ -2,7 +2,7 @@ import { readEnvironment } from "../../config/environment.ts";
 import { parseStoreConfig, loadStoreConfig } from "../../config/store-config.ts";
 import type { StoreConfig } from "../../config/store-config.ts";
 import { fail } from "../../errors.ts";
-import { requireWheel } from "../../pool/interpreter.ts";
+import { requireWheel } from "../../store/mooncake/interpreter.ts";
 import { MasterAdmin } from "../../pool/master-admin.ts";
 import { parseHostPort } from "../../pool/ports.ts";
 import type { HostPort } from "../../pool/ports.ts";

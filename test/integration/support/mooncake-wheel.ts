@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { requireWheel } from "../../../src/pool/interpreter.ts";
+import { requireWheel } from "../../../src/store/mooncake/interpreter.ts";
 import { startPool } from "../../../src/pool/pool.ts";
 import type { PoolOptions, RunningPool, StoreJson } from "../../../src/pool/pool.ts";
 import { packageRoot } from "../../../src/worker-entry.ts";

@@ -8,7 +8,7 @@ import type {
   EngineStatus,
   MooncakeEngineOptions,
 } from "../../../src/native/binding.ts";
-import { requireWheel } from "../../../src/pool/interpreter.ts";
+import { requireWheel } from "../../../src/store/mooncake/interpreter.ts";
 import { Actor } from "../native-actor.mjs";
 import type { Entry } from "../native-actor.mjs";
 import { packageRoot } from "../../../src/worker-entry.ts";
