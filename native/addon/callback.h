@@ -22,7 +22,7 @@ struct Callback {
 
   /** Inside a handle scope. */
   void call(std::initializer_list<napi_value> arguments) const {
-    napi_value called, global, result;
+    napi_value called = nullptr, global = nullptr, result = nullptr;
     napi_get_reference_value(env, function, &called);
     napi_get_global(env, &global);
     // Not napi_call_function: this one runs microtasks and process.nextTick afterwards, as an event of the loop should.

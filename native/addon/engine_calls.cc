@@ -74,8 +74,12 @@ napi_value replyToJavaScript(napi_env env, const ControlReply& reply) {
 }
 
 void deliver(const Callback& callback, const ControlReply& reply) {
-  const Napi::HandleScope scope(callback.env);
-  callback.call({replyToJavaScript(callback.env, reply)});
+  try {
+    const Napi::HandleScope scope(callback.env);
+    callback.call({replyToJavaScript(callback.env, reply)});
+  } catch (const Napi::Error&) {
+    // An earlier callback has ended the thread: nothing can be made in it any more, and nobody waits.
+  }
 }
 
 napi_value engineCall(const Arguments<3>& arguments) {

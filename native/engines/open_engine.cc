@@ -27,7 +27,7 @@ EngineRecipe recipe(const LocalOptions& options) {
 }
 
 Error unsupported(const char* kind) {
-  return Error("UNSUPPORTED", "kind", kind, "the addon has no engine of this kind", "Use \"local\".");
+  return Error("UNSUPPORTED", "kind", kind, "the addon has no engine of this kind", "Use \"local\" or \"mooncake\".");
 }
 
 EngineRecipe recipe(const MooncakeOptions& options) { return mooncake::recipe(options); }
