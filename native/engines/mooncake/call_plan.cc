@@ -12,8 +12,8 @@ constexpr uint32_t KEYS_A_CALL = 2048;
 /** The largest queue that the wheel accepts; open_mooncake.cc asks it for that. */
 constexpr uint32_t TRANSFER_QUEUE = 32768;
 constexpr uint64_t STAGING_BYTES = 16 << 20;
-/** From here on a copy costs more than the transfers that it saves. */
-constexpr uint64_t SMALL_SEGMENT_BYTES = 128 << 10;
+/** Of larger ones a copy costs as much as the transfers that it saves. */
+constexpr uint64_t SMALL_SEGMENT_BYTES = 64 << 10;
 
 uint32_t transferQueue(const MooncakeOptions& options) {
   if (options.transferQueueMax > 0) return options.transferQueueMax;

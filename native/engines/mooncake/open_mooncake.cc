@@ -23,6 +23,8 @@ void setVariables(const MooncakeOptions& options) {
   setDefault("MC_TCP_MAX_QUEUED_TRANSFERS_PER_PEER", "32768");
   // 20 attempts of 4.5 s each, all under the interpreter's lock. Some are needed: a port of its own may be taken.
   setDefault("MC_STORE_CLIENT_SETUP_RETRIES", "3");
+  // 30 s by default, for which a transfer to a peer that hangs keeps a thread.
+  setDefault("MC_TCP_PROGRESS_TIMEOUT_SEC", "10");
   // 30 s by default; a master that hangs is to be noticed sooner. Reads from a disk get more.
   setDefault("MC_RPC_TIMEOUT_MS", options.enableOffload ? "10000" : "3000");
 }
