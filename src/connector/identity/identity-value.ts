@@ -1,0 +1,50 @@
+/** The value of an identity key: canonical JSON, so that equal identities are equal bytes. */
+import { IDENTITY_FORMAT } from "./identity.ts";
+import type { PoolIdentity } from "./identity.ts";
+
+/** Fields as somebody has published them: any of them may be missing, or of a type that we do not know. */
+export interface PublishedIdentity {
+  readonly keys: Readonly<Record<string, unknown>>;
+  readonly bytes: Readonly<Record<string, unknown>>;
+}
+/** `problem`: why the value cannot be read, for a person. */
+export type ReadIdentity =
+  | { readonly ok: true; readonly identity: PublishedIdentity }
+  | { readonly ok: false; readonly problem: string };
+
+/** A value that somebody else has written: whoever claims so much has not written an identity. */
+const VALUE_BYTES_MAX = 64 * 1024;
+
+export function encodeIdentity(identity: PoolIdentity): Uint8Array {
+  return Buffer.from(canonicalJson({ format: IDENTITY_FORMAT, ...identity }));
+}
+
+export function decodeIdentity(value: Uint8Array): ReadIdentity {
+  if (value.byteLength > VALUE_BYTES_MAX)
+    return { ok: false, problem: `it has ${value.byteLength} bytes` };
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(value));
+  } catch {
+    return { ok: false, problem: "it is no JSON text" };
+  }
+  if (!isRecord(parsed)) return { ok: false, problem: "it is no JSON object" };
+  const { format, keys, bytes } = parsed;
+  if (format !== IDENTITY_FORMAT)
+    return { ok: false, problem: `its format is ${JSON.stringify(format) ?? "not given"}` };
+  if (!isRecord(keys) || !isRecord(bytes))
+    return { ok: false, problem: "it lacks its two groups of fields" };
+  return { ok: true, identity: { keys, bytes } };
+}
+
+/** JSON with the fields of every object in the order of their names. */
+export function canonicalJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
+  if (!isRecord(value)) return JSON.stringify(value) ?? "null";
+  const fields = Object.keys(value).toSorted();
+  return `{${fields.map((name) => `${JSON.stringify(name)}:${canonicalJson(value[name])}`).join(",")}}`;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
