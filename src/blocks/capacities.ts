@@ -30,6 +30,7 @@ interface Shape {
   readonly groups: number;
   readonly blockCount: number;
   readonly blockSize: number;
+  readonly groupSpanTokens?: readonly number[];
   readonly tokensMax: number;
 }
 
@@ -48,8 +49,12 @@ export function savePagesMax(shape: Shape): number {
 function rowPages({ groups, requestSlots, jobSlots }: Shape): number {
   return groups * (requestSlots + jobSlots);
 }
-function namedBlocks({ groups, blockCount, tokensMax, blockSize }: Shape): number {
-  return groups * Math.max(blockCount, tokensMax / blockSize);
+function namedBlocks(shape: Shape): number {
+  const { groups, blockCount, tokensMax, blockSize, groupSpanTokens } = shape;
+  let blocks = 0;
+  for (let group = 0; group < groups; group++)
+    blocks += Math.max(blockCount, tokensMax / (groupSpanTokens?.[group] ?? blockSize));
+  return blocks;
 }
 
 /** Records that the senders of each mailbox may have in it at a time: a sum with one term for each holder. */

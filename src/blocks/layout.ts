@@ -82,8 +82,6 @@ export const REQUEST_COMPUTED_TOKENS = 18;
 /** Generated tokens that are in the token row; published with Atomics.store, pairs with the owner's Atomics.load. */
 export const REQUEST_OUTPUT_TOKENS_WORD = 19;
 export const REQUEST_STATUS = 20;
-/** Blocks in the row of each group (all groups of a full-attention model have the same number). */
-export const REQUEST_BLOCKS = 21;
 
 /** Line 2 — written by the scheduler side: first page of the block row of each group. */
 export const REQUEST_BLOCK_PAGE = 32;
@@ -156,11 +154,6 @@ export const JOB_STORE_ID = 9;
 export const JOB_LIVE_WORD = 10;
 /** Bits: one for each rank whose worker side has to report. */
 export const JOB_RANKS = 11;
-/**
- * Blocks in the job's row of each group. The row holds chunks [first, first + chunks) and then blocks that are only pinned:
- * for a save the rest of the request's blocks (those behind, then those before). A restarted scheduler pins them again.
- */
-export const JOB_ROW_BLOCKS = 12;
 /** Bits: one for each rank that was handed the job. A restarted scheduler cancels others: a save's step may never have run. */
 export const JOB_HANDED_OUT = 13;
 /** Counts the uses of the record; messages about a job carry it, so that a late copy never counts for the record's next job. */
@@ -168,7 +161,11 @@ export const JOB_TICKET = 14;
 /** For a save: `SavePlanInput.promptTokens`, or NONE when it is not known. */
 export const JOB_PROMPT_TOKENS = 15;
 
-/** Line 1 — first page of the job's block row of each group. */
+/**
+ * Line 1 — first page of the job's block row of each group. The row holds blocks from chunk `first` on and then blocks that are
+ * only pinned: for a save the rest of the request's blocks (those behind, then those before). A restarted scheduler pins them
+ * again. Where transfers are planned (`HitRules.uniform` false) it holds the request's whole row, from chunk 0 on.
+ */
 export const JOB_BLOCK_PAGE = 16;
 
 /**

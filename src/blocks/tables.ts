@@ -7,6 +7,7 @@ import {
   JOB_WORDS,
   LOGPROB_ROW_WORDS,
   LOGPROBS_HEADER_WORDS,
+  REQUEST_GROUP_BLOCKS,
   REQUEST_WORDS,
   stepWords,
   TOKEN_PAGE_WORDS,
@@ -121,6 +122,10 @@ export class Tables {
   /** Word offset of a request record. */
   request(slot: number): number {
     return slot * REQUEST_WORDS;
+  }
+  /** Blocks in the request's row of the group. */
+  rowBlocks(slot: number, group: number): number {
+    return this.requests[slot * REQUEST_WORDS + REQUEST_GROUP_BLOCKS + group]!;
   }
   job(job: number): number {
     return job * JOB_WORDS;

@@ -7,7 +7,7 @@ import { WorkerFace } from "./embedded/worker-face.ts";
 export type { ConnectorEnds } from "./embedded/attached.ts";
 export type { BlockIdsPerGroup } from "./embedded/requests.ts";
 export type { AddRequestOptions, PromptEmbeddings } from "./embedded/request-options.ts";
-export type { ScheduledRequest, SchedulerStep } from "./embedded/scheduler-face.ts";
+export type { FinalStates, ScheduledRequest, SchedulerStep } from "./embedded/scheduler-face.ts";
 export type { FailedLoad, FinishedTransfers } from "./embedded/worker-face.ts";
 
 export interface ConnectorGauges {

@@ -26,6 +26,14 @@ export interface BlockPool {
   unpin(blockIds: Int32Array, count: number): void;
 }
 
+/** A recurrent state that is complete: where it lies, and the tokens from the request's first one that it holds. */
+export interface BoundaryState {
+  readonly group: number;
+  readonly block: number;
+  /** Ends on a block hash. */
+  readonly tokens: number;
+}
+
 /** What one scheduling step asks of the worker sides: job-table indexes. Reused between steps; valid until the next build. */
 export interface ConnectorMetadata {
   readonly loads: Int32Array;
@@ -82,6 +90,16 @@ export interface SchedulerHooks {
   blocksAllocated(slot: number, externalTokens: number): void;
   /** The step computes tokens [computedTokens, computedTokens + tokens) of the request. Call for each sequence of a step. */
   scheduled(slot: number, computedTokens: number, tokens: number): void;
+  /**
+   * The step completes a state of a Mamba group (vLLM's boundary_state_offloads): its block is saved under the hash of the
+   * first `tokens` tokens. Call in the step; states past the prefill are dropped.
+   */
+  stateReached(slot: number, group: number, block: number, tokens: number): void;
+  /**
+   * vLLM's register_finished_partial_tail: states of a request that ends, all of one prefix, and with them the rest of its
+   * prompt's blocks. Call before `requestFinished`, with the request's row still in its record; saved with the next step.
+   */
+  finalStates(slot: number, states: readonly BoundaryState[], computedTokens: number): void;
   /** The request's blocks are taken away; it will be looked at anew. Running saves keep their pins. */
   preempted(slot: number): void;
   /** Exactly once, also for aborts, before the scheduler frees the blocks. Cancels lookup and load. */

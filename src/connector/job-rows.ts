@@ -1,6 +1,11 @@
 import {
   JOB_BLOCK_PAGE,
+  JOB_BOUNDARY_PAGE,
+  JOB_BOUNDARY_PUTS,
   JOB_CHUNK_FIRST,
+  JOB_GROUP_BLOCKS,
+  JOB_KIND,
+  JOB_KIND_SAVE,
   JOB_LIVE_WORD,
   NONE,
   REQUEST_BLOCK_PAGE,
@@ -8,6 +13,8 @@ import {
 import { ChainCursor } from "../blocks/page-arena.ts";
 import type { PageAllocator } from "../blocks/page-arena.ts";
 import type { Tables } from "../blocks/tables.ts";
+import { BOUNDARY_PUT_WORDS } from "./boundary-puts.ts";
+import type { BoundaryPuts } from "./boundary-puts.ts";
 
 /** Copies of request rows for jobs: a request's own row changes when it is preempted while an engine is still at work. */
 export class JobRows {
@@ -15,74 +22,135 @@ export class JobRows {
   readonly #pages: PageAllocator;
   readonly #from: ChainCursor;
   readonly #to: ChainCursor;
-  /** The block ids of one row in the order of the request's chunks; valid until the next call. */
-  readonly ids: Int32Array;
+  /** The block ids of one row in the order of the request's chunks, without null blocks; valid until the next call. */
+  ids: Int32Array;
 
   constructor(tables: Tables, pages: PageAllocator) {
-    const { tokensPerRequestMax, blockSize } = tables.dimensions;
+    const { tokensPerRequestMax, blockSize, groupSpanTokens } = tables.dimensions;
+    const span = Math.min(blockSize, ...(groupSpanTokens ?? []));
     this.#tables = tables;
     this.#pages = pages;
     this.#from = new ChainCursor(tables.blocks);
     this.#to = new ChainCursor(tables.blocks);
-    this.ids = new Int32Array(Math.ceil(tokensPerRequestMax / blockSize) + 1);
+    this.ids = new Int32Array(Math.ceil(tokensPerRequestMax / span) + 1);
   }
 
-  pagesFor(entries: number): number {
-    return this.#pages.pagesFor(entries) * this.#tables.dimensions.groups;
-  }
-
-  /** Pages for rows of `entries` in every group of the job; false (and nothing taken) when the arena has too few. */
-  allocate(job: number, entries: number): boolean {
-    if (this.pagesFor(entries) > this.#pages.freePages()) return false;
-    const at = this.#tables.job(job) + JOB_BLOCK_PAGE;
+  /** Pages for rows of `entries` blocks, by group, and for the boundary puts. */
+  pagesFor(entries: ArrayLike<number>, boundaryPuts: number): number {
+    let pages = boundaryPuts === 0 ? 0 : this.#pages.pagesFor(boundaryPuts * BOUNDARY_PUT_WORDS);
     for (let group = 0; group < this.#tables.dimensions.groups; group++)
-      this.#tables.jobs[at + group] = this.#pages.allocate(entries);
+      pages += this.#pages.pagesFor(entries[group]!);
+    return pages;
+  }
+  pagesOf(job: number): number {
+    const at = this.#tables.job(job);
+    const { jobs, dimensions } = this.#tables;
+    const entries = jobs.subarray(at + JOB_GROUP_BLOCKS, at + JOB_GROUP_BLOCKS + dimensions.groups);
+    return this.pagesFor(entries, jobs[at + JOB_BOUNDARY_PUTS]!);
+  }
+
+  /** Pages for the job's rows; false (and nothing taken) when the arena has too few. */
+  allocate(job: number, entries: ArrayLike<number>, boundaryPuts: number): boolean {
+    if (this.pagesFor(entries, boundaryPuts) > this.#pages.freePages()) return false;
+    const { jobs, dimensions } = this.#tables;
+    const at = this.#tables.job(job);
+    for (let group = 0; group < dimensions.groups; group++) {
+      jobs[at + JOB_BLOCK_PAGE + group] = this.#pages.allocate(entries[group]!);
+      jobs[at + JOB_GROUP_BLOCKS + group] = entries[group]!;
+    }
+    jobs[at + JOB_BOUNDARY_PAGE] =
+      boundaryPuts === 0 ? NONE : this.#pages.allocate(boundaryPuts * BOUNDARY_PUT_WORDS);
+    jobs[at + JOB_BOUNDARY_PUTS] = boundaryPuts;
     return true;
   }
 
   free(job: number): void {
-    const at = this.#tables.job(job) + JOB_BLOCK_PAGE;
-    for (let group = 0; group < this.#tables.dimensions.groups; group++) {
-      this.#pages.free(this.#tables.jobs[at + group]!);
-      this.#tables.jobs[at + group] = NONE;
+    const { jobs, dimensions } = this.#tables;
+    const at = this.#tables.job(job);
+    for (let group = 0; group < dimensions.groups; group++) {
+      this.#pages.free(jobs[at + JOB_BLOCK_PAGE + group]!);
+      jobs[at + JOB_BLOCK_PAGE + group] = NONE;
     }
+    if (jobs[at + JOB_BOUNDARY_PUTS] !== 0) this.#pages.free(jobs[at + JOB_BOUNDARY_PAGE]!);
+    jobs[at + JOB_BOUNDARY_PAGE] = NONE;
+    jobs[at + JOB_BOUNDARY_PUTS] = 0;
   }
 
   /**
-   * Copies blocks [first, end) of the request's row of `group` and then [0, before): the job works on the leading ones, the
-   * rest are only held. Leaves the ids in `ids`, in order of chunks.
+   * Copies the request's row of `group` from the job's first chunk on, and then, for a save, the blocks before that: the job
+   * works on the leading ones, the rest are only held. Leaves the ids in `ids` and returns how many there are.
    */
-  copy(job: number, slot: number, group: number, first: number, end: number, before: number): void {
+  copy(job: number, slot: number, group: number): number {
     const words = this.#tables.blocks.words;
+    const at = this.#tables.job(job);
     const source = this.#tables.requests[this.#tables.request(slot) + REQUEST_BLOCK_PAGE + group]!;
-    this.#to.seek(this.#tables.jobs[this.#tables.job(job) + JOB_BLOCK_PAGE + group]!, 0);
-    this.#from.seek(source, first);
-    for (let chunk = first; chunk < end; chunk++) {
-      const block = words[this.#from.advance()]!;
-      words[this.#to.advance()] = block;
-      this.ids[before + chunk - first] = block;
-    }
+    const entries = this.#tables.jobs[at + JOB_GROUP_BLOCKS + group]!;
+    if (entries === 0) return 0;
+    const before = this.#before(at);
+    this.#to.seek(this.#tables.jobs[at + JOB_BLOCK_PAGE + group]!, 0);
+    this.#from.seek(source, this.#tables.jobs[at + JOB_CHUNK_FIRST]!);
+    for (let index = before; index < entries; index++)
+      words[this.#to.advance()] = words[this.#from.advance()]!;
     this.#from.seek(source, 0);
-    for (let chunk = 0; chunk < before; chunk++) {
-      const block = words[this.#from.advance()]!;
-      words[this.#to.advance()] = block;
-      this.ids[chunk] = block;
-    }
+    for (let index = 0; index < before; index++)
+      words[this.#to.advance()] = words[this.#from.advance()]!;
+    return this.read(job, group);
   }
 
-  /** Reads a job's row of `entries` back into `ids`, in order of chunks. */
-  read(job: number, group: number, entries: number, before: number): void {
+  /** Reads a job's row back into `ids`, in order of chunks; returns how many blocks there are. */
+  read(job: number, group: number): number {
     const at = this.#tables.job(job);
-    this.#to.seek(this.#tables.jobs[at + JOB_BLOCK_PAGE + group]!, 0);
+    const entries = this.#tables.jobs[at + JOB_GROUP_BLOCKS + group]!;
+    if (entries === 0) return 0;
+    if (entries > this.ids.length) this.ids = new Int32Array(2 * entries);
+    const before = this.#before(at);
+    const { words } = this.#tables.blocks;
+    const cursor = this.#to.seek(this.#tables.jobs[at + JOB_BLOCK_PAGE + group]!, 0);
+    let count = entries;
     for (let index = 0; index < entries; index++) {
-      const place = index < entries - before ? index + before : index - (entries - before);
-      this.ids[place] = this.#tables.blocks.words[this.#to.advance()]!;
+      const block = words[cursor.advance()]!;
+      this.ids[index < entries - before ? index + before : index - (entries - before)] = block;
+      if (block === 0) count--;
     }
+    return count === entries ? count : this.#withoutNull(entries);
+  }
+
+  /** Puts the boundary puts into the job's row for them. */
+  writeBoundaries(job: number, puts: BoundaryPuts): void {
+    const at = this.#tables.job(job);
+    if (puts.count === 0) return;
+    const cursor = this.#to.seek(this.#tables.jobs[at + JOB_BOUNDARY_PAGE]!, 0);
+    for (let word = 0; word < puts.count * BOUNDARY_PUT_WORDS; word++)
+      this.#tables.blocks.words[cursor.advance()] = puts.words[word]!;
+  }
+
+  /** Reads the blocks of the boundary puts into `ids`; returns how many there are. */
+  readBoundaries(job: number): number {
+    const at = this.#tables.job(job);
+    const puts = this.#tables.jobs[at + JOB_BOUNDARY_PUTS]!;
+    if (puts === 0) return 0;
+    if (puts > this.ids.length) this.ids = new Int32Array(2 * puts);
+    const cursor = this.#to.seek(this.#tables.jobs[at + JOB_BOUNDARY_PAGE]!, 0);
+    for (let put = 0; put < puts; put++) {
+      cursor.advance();
+      this.ids[put] = this.#tables.blocks.words[cursor.advance()]!;
+      cursor.advance();
+    }
+    return puts;
   }
 
   /** Blocks of the row that lie before the job's first chunk and are only held: all of them for a save, none for a load. */
-  before(job: number, save: boolean): number {
-    return save ? this.#tables.jobs[this.#tables.job(job) + JOB_CHUNK_FIRST]! : 0;
+  #before(at: number): number {
+    const { jobs } = this.#tables;
+    return jobs[at + JOB_KIND] === JOB_KIND_SAVE ? jobs[at + JOB_CHUNK_FIRST]! : 0;
+  }
+
+  /** Null blocks stand for blocks outside of a window: nobody holds them. */
+  #withoutNull(entries: number): number {
+    let count = 0;
+    for (let index = 0; index < entries; index++)
+      if (this.ids[index] !== 0) this.ids[count++] = this.ids[index]!;
+    return count;
   }
 }
 
@@ -94,5 +162,6 @@ export function* jobChains(tables: Tables): Iterable<number> {
     if (Atomics.load(tables.jobs, at + JOB_LIVE_WORD) === 0) continue;
     for (let group = 0; group < tables.dimensions.groups; group++)
       yield tables.jobs[at + JOB_BLOCK_PAGE + group]!;
+    if (tables.jobs[at + JOB_BOUNDARY_PUTS] !== 0) yield tables.jobs[at + JOB_BOUNDARY_PAGE]!;
   }
 }

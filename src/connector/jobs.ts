@@ -11,20 +11,23 @@ import {
   JOB_KIND_SAVE,
   JOB_LIVE_WORD,
   JOB_LOCAL_TOKENS,
+  JOB_PROMPT_TOKENS,
   JOB_RANKS,
-  JOB_ROW_BLOCKS,
   JOB_SLOT,
   JOB_STATE_WORD,
   JOB_STORE_ID,
+  JOB_TAIL_TOKENS,
   JOB_TICKET,
   JOB_TOKENS,
   NONE,
-  REQUEST_BLOCKS,
   REQUEST_GENERATION,
   REQUEST_HASH_PAGE,
 } from "../blocks/layout.ts";
 import { savePagesMax } from "../blocks/capacities.ts";
 import { brokenInvariant } from "../errors.ts";
+import type { HitRules } from "../keys/coordinator/hit-rules.ts";
+import type { BoundaryPuts } from "./boundary-puts.ts";
+import { JobRecords } from "./job-records.ts";
 import { JobRows } from "./job-rows.ts";
 import type { SchedulerPorts } from "./ports.ts";
 import { Quarantine } from "./quarantine.ts";
@@ -38,81 +41,58 @@ export { jobChains } from "./job-rows.ts";
 export class Jobs {
   readonly quarantine: Quarantine;
   readonly #ports: SchedulerPorts;
+  readonly #rules: HitRules;
   readonly #rows: JobRows;
-  /** Free records, oldest first: a record rests as long as possible, so that a duplicate report finds nobody. */
-  readonly #free: Int32Array;
-  #freeHead = 0;
-  #freeCount: number;
-  readonly #live: Uint8Array;
+  readonly #records: JobRecords;
   readonly #orphan: Uint8Array;
-  readonly #slot: Int32Array;
-  readonly #next: Int32Array;
-  readonly #firstOfSlot: Int32Array;
-  readonly #ofSlot: Int32Array;
+  /** Blocks of the row of each group of the job that is being made. */
+  readonly #entries: Int32Array;
   /** Pages that saves may hold: the rest is enough for all rows and loads. */
   readonly #savePagesMax: number;
   #savePages = 0;
   #storeId = 0;
 
-  constructor(ports: SchedulerPorts) {
-    const { dimensions, jobs } = ports.tables;
-    const { jobSlots, requestSlots } = dimensions;
+  constructor(ports: SchedulerPorts, rules: HitRules) {
+    const { dimensions } = ports.tables;
     this.#ports = ports;
+    this.#rules = rules;
     this.quarantine = new Quarantine(dimensions.blockCount);
     this.#rows = new JobRows(ports.tables, ports.blockPages);
-    this.#free = new Int32Array(jobSlots);
-    this.#freeCount = 0;
-    this.#live = new Uint8Array(jobSlots);
-    this.#orphan = new Uint8Array(jobSlots);
-    this.#slot = new Int32Array(jobSlots).fill(NONE);
-    this.#next = new Int32Array(jobSlots).fill(NONE);
-    this.#firstOfSlot = new Int32Array(requestSlots).fill(NONE);
-    this.#ofSlot = new Int32Array(requestSlots);
+    this.#records = new JobRecords(ports.tables);
+    this.#orphan = new Uint8Array(dimensions.jobSlots);
+    this.#entries = new Int32Array(dimensions.groups);
     this.#savePagesMax = savePagesMax(dimensions);
-    for (let job = 0; job < jobSlots; job++) {
-      // Pairs with the stores of a dead scheduler side.
-      if (Atomics.load(jobs, ports.tables.job(job) + JOB_LIVE_WORD) === 0)
-        this.#free[this.#freeCount++] = job;
-    }
   }
 
-  /**
-   * Takes over the live records of a scheduler side that died, as orphans: pins their blocks and waits for their reports.
-   * Call once, before the first request, on a page allocator that has adopted `jobChains`.
-   */
+  /** Takes over a dead scheduler side's live records, as orphans. Once, on a page allocator that has adopted `jobChains`. */
   adopt(): void {
     const { tables, pool } = this.#ports;
-    for (let job = 0; job < this.#live.length; job++) {
+    for (let job = 0; job < this.#orphan.length; job++) {
       // Pairs with the stores of a dead scheduler side.
       if (Atomics.load(tables.jobs, tables.job(job) + JOB_LIVE_WORD) === 0) continue;
-      const entries = this.word(job, JOB_ROW_BLOCKS);
-      this.#live[job] = 1;
-      this.#link(job, this.word(job, JOB_SLOT));
-      if (this.isSave(job)) this.#savePages += this.#rows.pagesFor(entries);
-      for (let group = 0; group < tables.dimensions.groups; group++) {
-        this.#rows.read(job, group, entries, this.#rows.before(job, this.isSave(job)));
-        pool.pin(this.#rows.ids, entries);
-      }
+      this.#records.adopt(job, this.word(job, JOB_SLOT));
+      if (this.isSave(job)) this.#savePages += this.#rows.pagesOf(job);
+      this.#forRows(job, (ids, count) => pool.pin(ids, count));
       this.abandon(job);
     }
   }
 
   freeRecords(): number {
-    return this.#freeCount;
+    return this.#records.free;
   }
   liveRecords(): number {
-    return this.#live.length - this.#freeCount;
+    return this.#records.inUse;
   }
   live(job: number): boolean {
-    return this.#live[job] === 1;
+    return this.#records.live(job);
   }
   /** The job's request, or NONE when it has left. */
   slot(job: number): number {
-    return this.#orphan[job] === 1 ? NONE : (this.#slot[job] ?? NONE);
+    return this.#orphan[job] === 1 ? NONE : this.#records.slot(job);
   }
   /** Jobs that hold the slot, orphans too. */
   ofSlot(slot: number): number {
-    return this.#ofSlot[slot]!;
+    return this.#records.ofSlot(slot);
   }
   word(job: number, word: number): number {
     return this.#ports.tables.jobs[this.#ports.tables.job(job) + word]!;
@@ -121,16 +101,34 @@ export class Jobs {
     return this.word(job, JOB_KIND) === JOB_KIND_SAVE;
   }
 
-  /** Writes a load of chunks [floor(local / block), pool / block); pins exactly those. A record must be free. */
-  createLoad(slot: number, localTokens: number, poolTokens: number): number {
-    const blockSize = this.#ports.tables.dimensions.blockSize;
-    const first = Math.floor(localTokens / blockSize);
+  /**
+   * Writes a load of chunks [floor(local / block), pool / block); pins exactly those. Where transfers are planned: of the whole
+   * rows, because the plan tells which blocks are got; `tails`, at `tailAt`, are the tokens that name each group's last block.
+   * A record must be free.
+   */
+  createLoad(
+    slot: number,
+    localTokens: number,
+    poolTokens: number,
+    tails: ArrayLike<number>,
+    tailAt: number,
+  ): number {
+    const { blockSize, groups } = this.#ports.tables.dimensions;
+    const rules = this.#rules;
+    const first = rules.uniform ? Math.floor(localTokens / blockSize) : 0;
     const end = Math.floor(poolTokens / blockSize);
-    const job = this.#create(JOB_KIND_LOAD, slot, first, end - first, end - first);
+    for (let group = 0; group < groups; group++)
+      this.#entries[group] = rules.uniform
+        ? end - first
+        : Math.ceil(poolTokens / rules.groups[group]!.spanTokens);
+    const job = this.#create(JOB_KIND_LOAD, slot, first, end - first, 0);
     if (job === NONE) brokenInvariant("no room for the record of a load that was offered", slot);
     this.#write(job, JOB_TOKENS, poolTokens);
     this.#write(job, JOB_LOCAL_TOKENS, localTokens);
-    this.#copyAndPin(job, slot, first, end, 0);
+    if (!rules.uniform)
+      for (let group = 0; group < groups; group++)
+        this.#write(job, JOB_TAIL_TOKENS + group, tails[tailAt + group]!);
+    this.#copyAndPin(job, slot);
     return job;
   }
 
@@ -139,20 +137,56 @@ export class Jobs {
    * holds the chunks to save first, then those behind them, then those before. NONE when there is no record or no page.
    */
   createSave(slot: number, fromTokens: number, tokens: number): number {
-    const { tables } = this.#ports;
-    const blocks = tables.requests[tables.request(slot) + REQUEST_BLOCKS]!;
-    const first = fromTokens / tables.dimensions.blockSize;
-    const chunks = (tokens - fromTokens) / tables.dimensions.blockSize;
-    if (first + chunks > blocks) brokenInvariant("request has fewer blocks than it computes", slot);
-    if (this.#savePages + this.#rows.pagesFor(blocks) > this.#savePagesMax) return NONE;
-    const job = this.#create(JOB_KIND_SAVE, slot, first, chunks, blocks);
+    const { blockSize, groups } = this.#ports.tables.dimensions;
+    const first = fromTokens / blockSize;
+    const chunks = (tokens - fromTokens) / blockSize;
+    for (let group = 0; group < groups; group++) {
+      const blocks = this.#ports.tables.rowBlocks(slot, group);
+      if (first + chunks > blocks)
+        brokenInvariant("request has fewer blocks than it computes", slot);
+      this.#entries[group] = blocks;
+    }
+    const job = this.#createSave(slot, first, chunks, 0);
     if (job === NONE) return NONE;
-    this.#savePages += this.#rows.pagesFor(blocks);
     this.#write(job, JOB_TOKENS, tokens);
+    this.#copyAndPin(job, slot);
+    return job;
+  }
+
+  /**
+   * Writes a planned save of the first `tokens` tokens and of `puts`. Pinned are the blocks of the puts and, as in vLLM, all of
+   * the request in groups whose blocks are put by their place: not states, which are put as boundary puts only. NONE when there
+   * is no record or no page.
+   */
+  createPlannedSave(
+    slot: number,
+    tokens: number,
+    promptTokens: number,
+    puts: BoundaryPuts,
+  ): number {
+    const rules = this.#rules;
+    for (let group = 0; group < rules.groups.length; group++) {
+      const placed = tokens > 0 && rules.groups[group]!.needs !== "state";
+      this.#entries[group] = placed ? this.#ports.tables.rowBlocks(slot, group) : 0;
+    }
+    const job = this.#createSave(slot, 0, tokens / rules.blockTokens, puts.count);
+    if (job === NONE) return NONE;
+    this.#write(job, JOB_TOKENS, tokens);
+    this.#write(job, JOB_PROMPT_TOKENS, promptTokens);
+    this.#rows.writeBoundaries(job, puts);
+    this.#copyAndPin(job, slot);
+    return job;
+  }
+
+  #createSave(slot: number, first: number, chunks: number, puts: number): number {
+    const pages = this.#rows.pagesFor(this.#entries, puts);
+    if (this.#savePages + pages > this.#savePagesMax) return NONE;
+    const job = this.#create(JOB_KIND_SAVE, slot, first, chunks, puts);
+    if (job === NONE) return NONE;
+    this.#savePages += pages;
     this.#write(job, JOB_LOCAL_TOKENS, 0);
     this.#write(job, JOB_STORE_ID, this.#storeId);
     this.#storeId = (this.#storeId + 1) | 0;
-    this.#copyAndPin(job, slot, first, blocks, first);
     return job;
   }
 
@@ -163,58 +197,54 @@ export class Jobs {
 
   /** Unpins and frees the record. `slot(job)` stays readable until the record is used again. */
   release(job: number): void {
-    const { tables, trace } = this.#ports;
-    const save = this.isSave(job);
-    const entries = this.word(job, JOB_ROW_BLOCKS);
-    for (let group = 0; group < tables.dimensions.groups; group++) {
-      this.#rows.read(job, group, entries, this.#rows.before(job, save));
-      if (this.#orphan[job] === 1) this.quarantine.remove(this.#rows.ids, entries);
-      this.#ports.pool.unpin(this.#rows.ids, entries);
-    }
-    const blocks = entries * tables.dimensions.groups;
-    trace.record("blocksUnpinned", this.#slot[job]!, this.word(job, JOB_GENERATION), job, blocks);
+    const orphan = this.#orphan[job] === 1;
+    const blocks = this.#forRows(job, (ids, count) => {
+      if (orphan) this.quarantine.remove(ids, count);
+      this.#ports.pool.unpin(ids, count);
+    });
+    const generation = this.word(job, JOB_GENERATION);
+    this.#ports.trace.record("blocksUnpinned", this.#records.slot(job), generation, job, blocks);
     this.#freeRecord(job);
   }
 
+  /** Calls `take` with the blocks of each row, null blocks left out; returns how many there are in all. */
+  #forRows(job: number, take: (ids: Int32Array, count: number) => void): number {
+    let blocks = 0;
+    for (let group = 0; group < this.#entries.length; group++) {
+      const count = this.#rows.read(job, group);
+      if (count > 0) take(this.#rows.ids, count);
+      blocks += count;
+    }
+    const count = this.#rows.readBoundaries(job);
+    if (count > 0) take(this.#rows.ids, count);
+    return blocks + count;
+  }
+
   #freeRecord(job: number): void {
-    const { tables } = this.#ports;
-    const entries = this.word(job, JOB_ROW_BLOCKS);
-    if (this.isSave(job)) this.#savePages -= this.#rows.pagesFor(entries);
+    if (this.isSave(job)) this.#savePages -= this.#rows.pagesOf(job);
     this.#rows.free(job);
-    this.#unlink(job);
-    // Pairs with the scan of a restarted loader or saver: the record is nobody's.
-    Atomics.store(tables.jobs, tables.job(job) + JOB_LIVE_WORD, 0);
-    this.#live[job] = 0;
-    const tail = (this.#freeHead + this.#freeCount++) % this.#free.length;
-    this.#free[tail] = job;
+    this.#records.giveBack(job);
   }
 
   /** The request left while the job runs: its blocks are quarantined until every rank has reported. */
   abandon(job: number): void {
     if (this.#orphan[job] === 1) return;
-    const { tables, trace } = this.#ports;
-    const entries = this.word(job, JOB_ROW_BLOCKS);
     this.#orphan[job] = 1;
-    for (let group = 0; group < tables.dimensions.groups; group++) {
-      this.#rows.read(job, group, entries, this.#rows.before(job, this.isSave(job)));
-      this.quarantine.add(this.#rows.ids, entries);
-    }
-    const blocks = entries * tables.dimensions.groups;
+    const blocks = this.#forRows(job, (ids, count) => this.quarantine.add(ids, count));
     const generation = this.word(job, JOB_GENERATION);
-    trace.record("blocksQuarantined", this.#slot[job]!, generation, job, blocks);
+    this.#ports.trace.record("blocksQuarantined", this.#records.slot(job), generation, job, blocks);
   }
   abandonAll(slot: number): void {
-    for (let job = this.#firstOfSlot[slot]!; job !== NONE; job = this.#next[job]!)
+    const records = this.#records;
+    for (let job = records.firstOfSlot(slot); job !== NONE; job = records.nextOfSlot(job))
       this.abandon(job);
   }
 
-  #create(kind: number, slot: number, first: number, chunks: number, entries: number): number {
+  #create(kind: number, slot: number, first: number, chunks: number, puts: number): number {
     const { tables, ranks } = this.#ports;
-    if (this.#freeCount === 0) return NONE;
-    const job = this.#free[this.#freeHead]!;
-    if (!this.#rows.allocate(job, entries)) return NONE;
-    this.#freeHead = (this.#freeHead + 1) % this.#free.length;
-    this.#freeCount--;
+    const next = this.#records.peek();
+    if (next === NONE || !this.#rows.allocate(next, this.#entries, puts)) return NONE;
+    const job = this.#records.take(slot);
     const request = tables.request(slot);
     this.#write(job, JOB_KIND, kind);
     this.#write(job, JOB_SLOT, slot);
@@ -223,66 +253,45 @@ export class Jobs {
     this.#write(job, JOB_CHUNKS, chunks);
     this.#write(job, JOB_HASH_PAGE, tables.requests[request + REQUEST_HASH_PAGE]!);
     this.#write(job, JOB_STORE_ID, NONE);
+    this.#write(job, JOB_PROMPT_TOKENS, NONE);
     this.#write(job, JOB_RANKS, 2 ** ranks - 1);
-    this.#write(job, JOB_ROW_BLOCKS, entries);
     this.#write(job, JOB_HANDED_OUT, 0);
     this.#write(job, JOB_TICKET, (this.word(job, JOB_TICKET) + 1) | 0);
     // Line 2 is ours while the record is not live (layout.ts). Pairs with the loads of the actor that takes the job.
     Atomics.store(tables.jobs, tables.job(job) + JOB_ANSWERED_WORD, 0);
     Atomics.store(tables.jobs, tables.job(job) + JOB_STATE_WORD, 0);
-    this.#live[job] = 1;
     this.#orphan[job] = 0;
-    this.#link(job, slot);
     return job;
   }
 
-  #copyAndPin(job: number, slot: number, first: number, end: number, before: number): void {
-    const { tables, pool, trace } = this.#ports;
-    const entries = this.word(job, JOB_ROW_BLOCKS);
-    for (let group = 0; group < tables.dimensions.groups; group++) {
-      this.#rows.copy(job, slot, group, first, end, before);
-      try {
-        pool.pin(this.#rows.ids, entries);
-      } catch (error) {
-        this.#unpinGroups(job, group, entries, before);
-        this.#freeRecord(job);
-        throw error;
-      }
-    }
-    const blocks = entries * tables.dimensions.groups;
+  /** Copies the request's rows and holds their blocks, and those of the boundary puts. */
+  #copyAndPin(job: number, slot: number): void {
+    const { tables, trace } = this.#ports;
+    let blocks = 0;
+    for (let group = 0; group < this.#entries.length; group++)
+      blocks += this.#pin(job, group, this.#rows.copy(job, slot, group));
+    blocks += this.#pin(job, this.#entries.length, this.#rows.readBoundaries(job));
     trace.record("blocksPinned", slot, this.word(job, JOB_GENERATION), job, blocks);
     // Publishes the record for the scan of a restarted loader, saver or scheduler; the running ones are told by message.
     // Pairs with their loads of the word.
     Atomics.store(tables.jobs, tables.job(job) + JOB_LIVE_WORD, 1);
   }
 
-  /** The caller's allocator refused a group: those before it are given back. */
-  #unpinGroups(job: number, groups: number, entries: number, before: number): void {
-    for (let group = 0; group < groups; group++) {
-      this.#rows.read(job, group, entries, before);
-      this.#ports.pool.unpin(this.#rows.ids, entries);
+  /** Pins what was read last. When the caller's allocator refuses it, the groups before `group` are given back. */
+  #pin(job: number, group: number, count: number): number {
+    const { pool } = this.#ports;
+    if (count === 0) return 0;
+    try {
+      pool.pin(this.#rows.ids, count);
+    } catch (error) {
+      for (let before = 0; before < group; before++) {
+        const pinned = this.#rows.read(job, before);
+        if (pinned > 0) pool.unpin(this.#rows.ids, pinned);
+      }
+      this.#freeRecord(job);
+      throw error;
     }
-  }
-
-  #link(job: number, slot: number): void {
-    this.#slot[job] = slot;
-    this.#next[job] = this.#firstOfSlot[slot]!;
-    this.#firstOfSlot[slot] = job;
-    this.#ofSlot[slot] = this.#ofSlot[slot]! + 1;
-  }
-
-  #unlink(job: number): void {
-    const slot = this.#slot[job]!;
-    let previous = NONE;
-    let at = this.#firstOfSlot[slot]!;
-    while (at !== job) {
-      if (at === NONE) brokenInvariant("job is not in its request's list", job);
-      previous = at;
-      at = this.#next[at]!;
-    }
-    if (previous === NONE) this.#firstOfSlot[slot] = this.#next[job]!;
-    else this.#next[previous] = this.#next[job]!;
-    this.#ofSlot[slot] = this.#ofSlot[slot]! - 1;
+    return count;
   }
 
   #write(job: number, word: number, value: number): void {

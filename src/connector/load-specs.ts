@@ -1,5 +1,8 @@
 import { NONE } from "../blocks/layout.ts";
+import type { Tables } from "../blocks/tables.ts";
 import { MooncakeKvError } from "../errors.ts";
+import type { HitRules } from "../keys/coordinator/hit-rules.ts";
+import { HitTails } from "./hit-tails.ts";
 
 /**
  * What `matchedTokens` offered in this step: vLLM's LoadSpec, by slot. An offer holds a job record until the step is closed,
@@ -9,12 +12,15 @@ export class LoadSpecs {
   readonly #localTokens: Int32Array;
   /** Tokens in the pool, or NONE without an offer. */
   readonly #poolTokens: Int32Array;
+  readonly tails: HitTails;
   /** Slots with offers of this step; entries of withdrawn offers stay until the step is closed. */
   readonly #offered: Int32Array;
   #entries = 0;
   #open = 0;
 
-  constructor(slots: number) {
+  constructor(tables: Tables, rules: HitRules) {
+    const slots = tables.dimensions.requestSlots;
+    this.tails = new HitTails(tables, rules);
     this.#localTokens = new Int32Array(slots);
     this.#poolTokens = new Int32Array(slots).fill(NONE);
     this.#offered = new Int32Array(slots);
@@ -34,8 +40,8 @@ export class LoadSpecs {
     return this.#poolTokens[slot]!;
   }
 
-  /** False when the list of this step is full of withdrawn offers. */
-  offer(slot: number, localTokens: number, poolTokens: number): boolean {
+  /** Takes a copy of `tails`, for all slots: the next lookup writes them anew. False: the step is full of withdrawn offers. */
+  offer(slot: number, localTokens: number, poolTokens: number, tails: HitTails): boolean {
     if (!this.has(slot)) {
       if (this.#entries === this.#offered.length) return false;
       this.#offered[this.#entries++] = slot;
@@ -43,6 +49,7 @@ export class LoadSpecs {
     }
     this.#localTokens[slot] = localTokens;
     this.#poolTokens[slot] = poolTokens;
+    this.tails.copy(slot, tails);
     return true;
   }
 

@@ -1,20 +1,37 @@
 import { ACTOR_LOADER, OUTCOME_TIMEOUT } from "../actors/messages.ts";
 import {
-  JOB_CHUNK_FIRST,
   JOB_GENERATION,
   JOB_HANDED_OUT,
+  JOB_LOCAL_TOKENS,
   JOB_TICKET,
   NONE,
 } from "../blocks/layout.ts";
+import type { Tables } from "../blocks/tables.ts";
+import type { HitRules } from "../keys/coordinator/hit-rules.ts";
 import type { Deadlines } from "../blocks/deadlines.ts";
 import type { ConnectorMetadata } from "./hooks.ts";
 import type { Jobs } from "./jobs.ts";
+import type { LoadSpecs } from "./load-specs.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
 import type { Unstarted } from "./unstarted.ts";
+
+/** What `Loads.ended` returns for a failed load, for whoever reads a report before it is applied. */
+export function firstBadChunk(
+  tables: Tables,
+  job: number,
+  badChunk: number,
+  rules: HitRules,
+): number {
+  const whole = badChunk === NONE || (!rules.uniform && rules.groups.length > 1);
+  if (!whole) return badChunk;
+  const local = tables.jobs[tables.job(job) + JOB_LOCAL_TOKENS]!;
+  return Math.floor(local / tables.dimensions.blockSize);
+}
 
 /** The load of each request: written when its blocks are allocated, announced with the step, given up, ended. */
 export class Loads {
   readonly #ports: SchedulerPorts;
+  readonly #rules: HitRules;
   readonly #jobs: Jobs;
   readonly #deadlines: Deadlines;
   readonly #unstarted: Unstarted;
@@ -30,6 +47,7 @@ export class Loads {
 
   constructor(
     ports: SchedulerPorts,
+    rules: HitRules,
     jobs: Jobs,
     deadlines: Deadlines,
     unstarted: Unstarted,
@@ -37,6 +55,7 @@ export class Loads {
   ) {
     const { requestSlots, jobSlots } = ports.tables.dimensions;
     this.#ports = ports;
+    this.#rules = rules;
     this.#jobs = jobs;
     this.#deadlines = deadlines;
     this.#unstarted = unstarted;
@@ -59,8 +78,10 @@ export class Loads {
     return this.#failures[slot]!;
   }
 
-  create(slot: number, localTokens: number, poolTokens: number): void {
-    const job = this.#jobs.createLoad(slot, localTokens, poolTokens);
+  /** Writes down what was offered to the request and taken. */
+  create(slot: number, specs: LoadSpecs): void {
+    const [local, pool] = [specs.localTokens(slot), specs.poolTokens(slot)];
+    const job = this.#jobs.createLoad(slot, local, pool, specs.tails.words, specs.tails.at(slot));
     this.#ofSlot[slot] = job;
     this.#overdue[job] = 0;
     this.#pending[this.#pendingCount++] = job;
@@ -130,14 +151,16 @@ export class Loads {
 
   /**
    * Takes a finished load from its request. Returns the first chunk that is not there, NONE when all are; a load that failed
-   * as a whole is bad from its first chunk on.
+   * as a whole is bad from the first chunk on that was not local, and so is any failed load of several groups that need
+   * different blocks (vLLM computes such a request from there too).
    */
   ended(job: number, slot: number, outcome: number, badChunk: number, succeeded: boolean): number {
     this.#ofSlot[slot] = NONE;
     if (succeeded) return NONE;
-    const bad = badChunk === NONE ? this.#jobs.word(job, JOB_CHUNK_FIRST) : badChunk;
+    const { blockSize } = this.#ports.tables.dimensions;
+    const bad = firstBadChunk(this.#ports.tables, job, badChunk, this.#rules);
     this.#failed(slot);
-    const keptTokens = bad * this.#ports.tables.dimensions.blockSize;
+    const keptTokens = bad * blockSize;
     const generation = this.#jobs.word(job, JOB_GENERATION);
     this.#ports.trace.record("loadFailed", slot, generation, bad, keptTokens);
     this.#ports.log.warn({ job, slot, outcome, bad }, "a load failed: the rest is computed");

@@ -17,12 +17,13 @@ import {
   NONE,
   REQUEST_GENERATION,
   REQUEST_HIT_TOKENS,
-  REQUEST_LOOKUP_ASKED_WORD,
 } from "../blocks/layout.ts";
 import { Deadlines } from "../blocks/deadlines.ts";
 import type { EngineHealth } from "./engine-health.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "./hooks.ts";
-import { writeQuestion } from "./lookup-question.ts";
+import { HitTails } from "./hit-tails.ts";
+import { lastAttempts, writeQuestion } from "./lookup-question.ts";
+import { rulesOf } from "./ports.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
 
 const IDLE = 0;
@@ -42,6 +43,8 @@ export class Lookups {
   readonly #outcome: Uint8Array;
   readonly #attempt: Int32Array;
   readonly #hitTokens: Int32Array;
+  /** As they were when the answer was read. */
+  readonly tails: HitTails;
   readonly #answeredMs: Float64Array;
   readonly #used: Uint8Array;
   /** lookupDone messages still to come: the lookup actor may touch the slot's rows until then. */
@@ -54,22 +57,21 @@ export class Lookups {
 
   constructor(ports: SchedulerPorts, health: EngineHealth, counters: ConnectorCounters) {
     const slots = ports.tables.dimensions.requestSlots;
+    this.tails = new HitTails(ports.tables, rulesOf(ports));
     this.#ports = ports;
     this.#health = health;
     this.#counters = counters;
     this.#lifetimeMs = ports.settings.answerLifetimeMs ?? ports.settings.lookupTimeoutMs;
     this.#state = new Uint8Array(slots);
     this.#outcome = new Uint8Array(slots);
-    this.#attempt = new Int32Array(slots);
+    // A successor goes on counting: an answer to its predecessor's question must not be taken for its own.
+    this.#attempt = lastAttempts(ports.tables);
     this.#hitTokens = new Int32Array(slots);
     this.#answeredMs = new Float64Array(slots);
     this.#used = new Uint8Array(slots);
     this.#outstanding = new Int32Array(slots);
     this.#doneAttempt = new Int32Array(slots).fill(NONE);
     this.#deadlines = new Deadlines(slots);
-    // A successor goes on counting: an answer to its predecessor's question must not be taken for its own.
-    for (let slot = 0; slot < slots; slot++)
-      this.#attempt[slot] = lookupAttempt(this.#record(slot, REQUEST_LOOKUP_ASKED_WORD));
   }
 
   /** Forgets what a former request of the slot left. */
@@ -224,9 +226,7 @@ export class Lookups {
   }
 
   #observe(slot: number): number {
-    const word = this.#ports.readLookup(slot);
-    if (lookupAttempt(word) === this.#attempt[slot] && lookupState(word) >= LOOKUP_HIT)
-      return this.#settle(slot, lookupState(word));
+    if (this.#answered(slot)) return this.#settle(slot, lookupState(this.#ports.readLookup(slot)));
     if (this.#ports.nowMs() >= this.#deadlines.timeMs(slot)) return this.#timeOut(slot);
     return IN_FLIGHT;
   }
@@ -248,6 +248,7 @@ export class Lookups {
     const hit = outcome === OUTCOME_HIT ? this.#record(slot, REQUEST_HIT_TOKENS) : 0;
     this.#state[slot] = ANSWERED;
     this.#hitTokens[slot] = hit;
+    this.tails.read(slot);
     this.#answeredMs[slot] = this.#ports.nowMs();
     this.#answer(slot, outcome, hit);
     return this.#use(slot);

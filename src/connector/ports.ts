@@ -1,6 +1,8 @@
 import type { Message } from "../actors/messages.ts";
 import type { PageAllocator } from "../blocks/page-arena.ts";
 import type { Tables } from "../blocks/tables.ts";
+import { hitRules } from "../keys/coordinator/hit-rules.ts";
+import type { HitRules } from "../keys/coordinator/hit-rules.ts";
 import type { TraceWriter } from "../trace/events.ts";
 import type { BlockPool } from "./hooks.ts";
 import type { ConnectorSettings } from "./settings.ts";
@@ -28,6 +30,8 @@ export interface SchedulerPorts extends SidePorts {
   /** Owner of the free list of `tables.blocks`: the scheduler side's thread. Rows of requests come from it too. */
   readonly blockPages: PageAllocator;
   readonly pool: BlockPool;
+  /** What hits need. Absent: groups of attention that need all blocks, of equal spans. */
+  readonly rules?: HitRules;
   /** Worker sides that have to report each job. At most RANKS_MAX. */
   readonly ranks: number;
   /** The caller's id of a request, for errors. */
@@ -51,6 +55,17 @@ export interface SchedulerPorts extends SidePorts {
   ) => number;
 }
 
+export function rulesOf(ports: Pick<SchedulerPorts, "rules" | "tables">): HitRules {
+  const { groups, blockSize: spanTokens, hashBlockSize } = ports.tables.dimensions;
+  return (
+    ports.rules ??
+    hitRules({
+      groups: Array.from({ length: groups }, () => ({ kind: "full" as const, spanTokens })),
+      hashBlockSize,
+    })
+  );
+}
+
 /** Late, duplicate and unknown messages, and what was left out for want of room. Plain numbers, read by metrics. */
 export interface ConnectorCounters {
   /** Messages about a request or a job that is not there (any more). */
@@ -65,6 +80,8 @@ export interface ConnectorCounters {
   failedLoads: number;
   /** Saves left for the next step: no job, no pages, or hashes not there yet. */
   postponedSaves: number;
+  /** Boundary states not saved: no job, no pages, or no hash that names them. */
+  droppedStates: number;
   /** Offers not made: no job free, or too many blocks in quarantine. */
   refusedLoads: number;
 }
@@ -79,6 +96,7 @@ export function createCounters(): ConnectorCounters {
     saveTimeouts: 0,
     failedLoads: 0,
     postponedSaves: 0,
+    droppedStates: 0,
     refusedLoads: 0,
   };
 }

@@ -1,11 +1,13 @@
 import { OUTCOME_HIT } from "../actors/messages.ts";
-import { JOB_CHUNK_FIRST, JOB_GENERATION, NONE, REQUEST_BLOCKS } from "../blocks/layout.ts";
+import { JOB_CHUNK_FIRST, JOB_GENERATION, NONE } from "../blocks/layout.ts";
 import { brokenInvariant, MooncakeKvError } from "../errors.ts";
 import type { Deadlines } from "../blocks/deadlines.ts";
 import type { Hashes } from "./hashes.ts";
-import type { ConnectorMetadata } from "./hooks.ts";
+import type { BoundaryState, ConnectorMetadata } from "./hooks.ts";
 import type { Jobs } from "./jobs.ts";
 import type { Loads } from "./loads.ts";
+import type { HitRules } from "../keys/coordinator/hit-rules.ts";
+import { checkState, PlannedSaves } from "./planned-saves.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
 import type { Trackers } from "./trackers.ts";
 import type { Unstarted } from "./unstarted.ts";
@@ -20,6 +22,11 @@ export class Saves {
   readonly #deadlines: Deadlines;
   readonly #unstarted: Unstarted;
   readonly #counters: ConnectorCounters;
+  readonly #rules: HitRules;
+  /** null where saves follow from chunk numbers alone. */
+  readonly #planned: PlannedSaves | null;
+  /** Saves of requests that have ended, for the next step. */
+  readonly #final: number[] = [];
   /** In the order of the calls; a slot that leaves before the step is closed is NONE. */
   readonly #slots: Int32Array;
   readonly #computed: Int32Array;
@@ -30,6 +37,7 @@ export class Saves {
   constructor(
     ports: SchedulerPorts,
     parts: {
+      rules: HitRules;
       jobs: Jobs;
       loads: Loads;
       hashes: Hashes;
@@ -48,6 +56,8 @@ export class Saves {
     this.#deadlines = parts.deadlines;
     this.#unstarted = parts.unstarted;
     this.#counters = parts.counters;
+    this.#rules = parts.rules;
+    this.#planned = parts.rules.uniform ? null : new PlannedSaves(ports, parts);
     this.#slots = new Int32Array(requestSlots);
     this.#computed = new Int32Array(requestSlots);
     this.#tokens = new Int32Array(requestSlots);
@@ -62,9 +72,26 @@ export class Saves {
     this.#tokens[index] = tokens;
   }
 
+  /** A state that is complete with this step (see SchedulerHooks.stateReached). */
+  stateReached(slot: number, group: number, block: number, tokens: number): void {
+    checkState(this.#rules, group, tokens);
+    this.#planned?.handOver(slot, group, block, tokens);
+  }
+
+  /** See SchedulerHooks.finalStates. */
+  finalStates(slot: number, states: readonly BoundaryState[], computedTokens: number): void {
+    if (this.#planned === null || this.#saverGone) return;
+    const job = this.#planned.createFinal(slot, states, computedTokens);
+    if (job === NONE) return;
+    // A loop that builds no more steps never starts it: its deadline releases it then.
+    this.#deadlines.set(job, this.#ports.nowMs() + this.#ports.settings.saveTimeoutMs);
+    this.#final.push(job);
+  }
+
   /** The request leaves (finished, preempted): its jobs run on without it, and an open step does without it. */
   leave(slot: number): void {
     this.#jobs.abandonAll(slot);
+    this.#planned?.leave(slot);
     for (let index = 0; index < this.#count; index++)
       if (this.#slots[index] === slot) this.#slots[index] = NONE;
   }
@@ -85,13 +112,30 @@ export class Saves {
       for (let index = 0; index < this.#count; index++) this.#check(index);
       const deadline = this.#ports.nowMs() + this.#ports.settings.saveTimeoutMs;
       for (let index = 0; index < this.#count; index++) this.#announce(index, metadata, deadline);
+      this.#announceStates(metadata, deadline);
     } catch (error) {
       this.#undo(metadata);
       throw error;
     } finally {
       // An entry that was refused once would be refused with every later step.
       this.#count = 0;
+      this.#planned?.closeStep();
     }
+  }
+
+  /** States that no other save of the step took, then what requests left when they ended. */
+  #announceStates(metadata: ConnectorMetadata, deadline: number): void {
+    if (this.#planned === null) return;
+    for (let next = this.#planned.nextStates(); next !== null; next = this.#planned.nextStates())
+      if (next.job !== NONE) this.#hand(next.job, metadata, deadline);
+    for (const job of this.#final) this.#hand(job, metadata, deadline);
+    this.#final.length = 0;
+  }
+
+  #hand(job: number, metadata: ConnectorMetadata, deadline: number): void {
+    this.#jobs.start(job, deadline);
+    this.#deadlines.set(job, deadline);
+    metadata.saves[metadata.saveCount++] = job;
   }
 
   #announce(index: number, metadata: ConnectorMetadata, deadline: number): void {
@@ -100,24 +144,26 @@ export class Saves {
     const loading = this.#loads.of(slot) !== NONE;
     const computed = this.#computed[index]!;
     const due = this.#trackers.scheduled(slot, computed, this.#tokens[index]!, loading);
-    if (due === 0) return;
+    if (due === NONE) return;
     const job = this.#create(slot, due);
-    if (job === NONE) return;
-    this.#jobs.start(job, deadline);
-    this.#deadlines.set(job, deadline);
-    metadata.saves[metadata.saveCount++] = job;
+    if (job !== NONE) this.#hand(job, metadata, deadline);
   }
 
   #check(index: number): void {
     const slot = this.#slots[index]!;
     if (slot === NONE) return;
-    const { tables, requestName } = this.#ports;
+    const { requestName, tables } = this.#ports;
     const loading = this.#loads.of(slot) !== NONE;
     const computed = this.#computed[index]!;
     const tokens = this.#trackers.foresee(slot, computed, this.#tokens[index]!, loading);
-    const blocks = tables.requests[tables.request(slot) + REQUEST_BLOCKS]!;
-    const needed = tokens / tables.dimensions.blockSize;
-    if (needed <= blocks) return;
+    const group = this.#rules.groups.findIndex(
+      (rule, index) =>
+        rule.needs !== "state" &&
+        tables.rowBlocks(slot, index) * rule.spanTokens < Math.max(0, tokens),
+    );
+    if (group < 0) return;
+    const blocks = tables.rowBlocks(slot, group);
+    const needed = tokens / this.#rules.groups[group]!.spanTokens;
     throw new MooncakeKvError({
       code: "INVALID_VALUE",
       field: "scheduled",
@@ -156,19 +202,26 @@ export class Saves {
     this.#ports.trace.record("deadlinePassed", this.#jobs.slot(job), generation, 3, job);
     const slot = this.#jobs.slot(job);
     const first = this.#jobs.word(job, JOB_CHUNK_FIRST);
+    const final = this.#final.indexOf(job);
+    if (final >= 0) this.#final.splice(final, 1);
     if (this.#unstarted.release(job) && slot !== NONE)
       this.#trackers.saveFailed(slot, first * this.#ports.tables.dimensions.blockSize);
   }
 
   #create(slot: number, tokens: number): number {
-    const possible = this.#jobs.freeRecords() > 0 && this.#hashes.cover(slot, tokens);
-    const from = this.#trackers.saveStart(slot);
-    const job = possible ? this.#jobs.createSave(slot, from, tokens) : NONE;
+    const job =
+      this.#planned === null
+        ? this.#createChunks(slot, tokens)
+        : this.#planned.create(slot, tokens);
     if (job === NONE) {
       // The high-water mark stays where it is, so the next step tries again.
       this.#counters.postponedSaves++;
       this.#trackers.postponed(slot);
     } else this.#trackers.saved(slot, tokens);
     return job;
+  }
+  #createChunks(slot: number, tokens: number): number {
+    if (this.#jobs.freeRecords() === 0 || !this.#hashes.cover(slot, tokens)) return NONE;
+    return this.#jobs.createSave(slot, this.#trackers.saveStart(slot), tokens);
   }
 }

@@ -8,28 +8,29 @@ import {
 } from "../actors/messages.ts";
 import {
   NONE,
-  REQUEST_BLOCKS,
   REQUEST_FLAG_NO_REUSE,
   REQUEST_FLAGS,
   REQUEST_GENERATION,
 } from "../blocks/layout.ts";
 import { brokenInvariant } from "../errors.ts";
+import type { HitRules } from "../keys/coordinator/hit-rules.ts";
 import { Deadlines } from "../blocks/deadlines.ts";
 import { EngineHealth } from "./engine-health.ts";
 import { Hashes } from "./hashes.ts";
 import { FAILURE_BASE } from "./hooks.ts";
 import type {
+  BoundaryState,
   ConnectorMetadata,
   ConnectorOutput,
   SchedulerHooks,
   SchedulerSideMessage,
 } from "./hooks.ts";
 import { Jobs } from "./jobs.ts";
-import { LoadSpecs } from "./load-specs.ts";
 import { Loads } from "./loads.ts";
 import { Lookups } from "./lookups.ts";
+import { Offers } from "./offers.ts";
 import { createConnectorMetadata } from "./outputs.ts";
-import { createCounters } from "./ports.ts";
+import { createCounters, rulesOf } from "./ports.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
 import { Saves } from "./saves.ts";
 import { RANKS_MAX } from "./settings.ts";
@@ -44,13 +45,14 @@ export class SchedulerSide implements SchedulerHooks {
   readonly #lookups: Lookups;
   readonly #hashes: Hashes;
   readonly #trackers: Trackers;
-  readonly #specs: LoadSpecs;
+  readonly #offers: Offers;
   readonly #jobs: Jobs;
   readonly #loads: Loads;
   readonly #jobDeadlines: Deadlines;
   readonly #metadata: ConnectorMetadata;
   readonly #saves: Saves;
   readonly #live: Uint8Array;
+  readonly #rules: HitRules;
 
   constructor(ports: SchedulerPorts) {
     const { requestSlots, jobSlots } = ports.tables.dimensions;
@@ -58,24 +60,29 @@ export class SchedulerSide implements SchedulerHooks {
       brokenInvariant(`ranks must be between 1 and ${RANKS_MAX}`, ports.ranks);
     this.#ports = ports;
     this.health = new EngineHealth(ports.trace, ports.log);
+    const rules = rulesOf(ports);
+    this.#rules = rules;
     this.#lookups = new Lookups(ports, this.health, this.counters);
     this.#hashes = new Hashes(ports, this.counters);
-    this.#trackers = new Trackers(ports.tables, ports.settings);
-    this.#specs = new LoadSpecs(requestSlots);
-    this.#jobs = new Jobs(ports);
+    this.#trackers = new Trackers(ports.tables, ports.settings, rules);
+    this.#jobs = new Jobs(ports, rules);
     this.#jobDeadlines = new Deadlines(jobSlots);
     this.#metadata = createConnectorMetadata(jobSlots);
     const unstarted = new Unstarted(this.#jobs, this.#jobDeadlines, this.#metadata);
-    this.#loads = new Loads(ports, this.#jobs, this.#jobDeadlines, unstarted, this.counters);
-    this.#saves = new Saves(ports, {
+    this.#loads = new Loads(ports, rules, this.#jobs, this.#jobDeadlines, unstarted, this.counters);
+    const parts = {
+      rules,
       jobs: this.#jobs,
       loads: this.#loads,
+      lookups: this.#lookups,
       hashes: this.#hashes,
       trackers: this.#trackers,
       deadlines: this.#jobDeadlines,
       unstarted,
       counters: this.counters,
-    });
+    };
+    this.#saves = new Saves(ports, parts);
+    this.#offers = new Offers(ports, parts);
     this.#live = new Uint8Array(requestSlots);
   }
 
@@ -134,10 +141,10 @@ export class SchedulerSide implements SchedulerHooks {
   }
 
   matchedTokens(slot: number, computedTokens: number): number {
-    const { tables, settings } = this.#ports;
+    const { settings } = this.#ports;
     if (!settings.enableLookup || !this.#trackers.reuses(slot)) return 0;
     const tokens = this.#trackers.tokens(slot);
-    if (tokens < tables.dimensions.blockSize) return 0;
+    if (tokens < this.#rules.alignmentTokens) return 0;
     if (this.#loads.failures(slot) > (settings.loadRetriesMax ?? 0))
       return FAILURE_BASE - this.#lookups.outcome(slot);
     if (this.#jobs.quarantine.full()) {
@@ -148,28 +155,18 @@ export class SchedulerSide implements SchedulerHooks {
     this.#hashes.cover(slot, tokens);
     const hit = this.#lookups.poll(slot, tokens, this.#hashes.blocks(slot));
     if (hit < 0) return hit;
-    const need = hit - computedTokens;
-    if (need <= 0 || need < settings.minLoadTokens) return 0;
-    const records = this.#jobs.freeRecords() - this.#specs.open + (this.#specs.has(slot) ? 1 : 0);
-    if (records > 0 && this.#specs.offer(slot, computedTokens, hit)) return need;
-    this.counters.refusedLoads++;
-    return 0;
+    return this.#offers.offer(slot, computedTokens, hit);
   }
 
   blocksAllocated(slot: number, externalTokens: number): void {
-    this.#lookups.consumed(slot);
-    if (externalTokens === 0) {
-      this.#specs.drop(slot);
-      return;
-    }
-    this.#specs.check(slot, externalTokens);
-    const local = this.#specs.localTokens(slot);
-    const pool = this.#specs.poolTokens(slot);
-    const { tables } = this.#ports;
-    if ((this.#record(slot, REQUEST_BLOCKS) ?? 0) * tables.dimensions.blockSize < pool)
-      brokenInvariant("the request has fewer blocks than the load it took", slot);
-    this.#specs.drop(slot);
-    this.#loads.create(slot, local, pool);
+    this.#offers.taken(slot, externalTokens);
+  }
+
+  stateReached(slot: number, group: number, block: number, tokens: number): void {
+    this.#saves.stateReached(slot, group, block, tokens);
+  }
+  finalStates(slot: number, states: readonly BoundaryState[], computedTokens: number): void {
+    this.#saves.finalStates(slot, states, computedTokens);
   }
 
   scheduled(slot: number, computedTokens: number, tokens: number): void {
@@ -190,7 +187,7 @@ export class SchedulerSide implements SchedulerHooks {
     const metadata = this.#metadata;
     metadata.loadCount = 0;
     metadata.saveCount = 0;
-    this.#specs.closeStep();
+    this.#offers.closeStep();
     this.#saves.announce(metadata);
     this.#loads.announce(metadata);
     this.#ports.flushWakes();
@@ -285,7 +282,7 @@ export class SchedulerSide implements SchedulerHooks {
   }
 
   #leave(slot: number): void {
-    this.#specs.drop(slot);
+    this.#offers.drop(slot);
     this.#loads.leave(slot);
     this.#lookups.reset(slot);
     this.#trackers.reset(slot);

@@ -1,5 +1,6 @@
-import { REQUEST_OUTPUT_TOKENS_WORD, REQUEST_PROMPT_TOKENS } from "../blocks/layout.ts";
+import { NONE, REQUEST_OUTPUT_TOKENS_WORD, REQUEST_PROMPT_TOKENS } from "../blocks/layout.ts";
 import type { Tables } from "../blocks/tables.ts";
+import type { HitRules } from "../keys/coordinator/hit-rules.ts";
 import type { ConnectorSettings } from "./settings.ts";
 
 /**
@@ -24,8 +25,11 @@ export class Trackers {
   readonly #resumeTokens: Int32Array;
   /** A save that was due had to be left out: try again even if the request decodes by now. */
   readonly #owed: Uint8Array;
+  /** Hits end inside of blocks: the first save that covers the prompt publishes its tail too. */
+  readonly #tails: boolean;
+  readonly #tailSent: Uint8Array;
 
-  constructor(tables: Tables, settings: ConnectorSettings) {
+  constructor(tables: Tables, settings: ConnectorSettings, rules: HitRules) {
     const slots = tables.dimensions.requestSlots;
     this.#tables = tables;
     this.#blockSize = tables.dimensions.blockSize;
@@ -39,6 +43,8 @@ export class Trackers {
     this.#prefillEnd = new Int32Array(slots);
     this.#resumeTokens = new Int32Array(slots);
     this.#owed = new Uint8Array(slots);
+    this.#tails = rules.partialBlocks;
+    this.#tailSent = new Uint8Array(slots);
   }
 
   /** `reuse` false: the request is measured cold, its blocks are not saved (nor looked up). */
@@ -48,6 +54,24 @@ export class Trackers {
   }
   reuses(slot: number): boolean {
     return this.#reuse[slot] === 1;
+  }
+  /** Scheduled since it was added or preempted. */
+  running(slot: number): boolean {
+    return this.#running[slot] === 1;
+  }
+  /** Tokens that are computed, or will be with this step: not followed through the decode of what is not saved. */
+  tokenLength(slot: number): number {
+    return this.#tokenLength[slot]!;
+  }
+  prefillEnd(slot: number): number {
+    return this.#prefillEnd[slot]!;
+  }
+  promptTokens(slot: number): number {
+    return this.#tables.requests[this.#tables.request(slot) + REQUEST_PROMPT_TOKENS]!;
+  }
+  /** States handed over with the step may be saved. */
+  savesStates(slot: number): boolean {
+    return this.#canSave && !this.#consumer && this.#reuse[slot] === 1 && this.running(slot);
   }
 
   reset(slot: number): void {
@@ -66,7 +90,7 @@ export class Trackers {
 
   /**
    * The step computes [computed, computed + count). Returns up to where the request's blocks are to be saved after it, in
-   * tokens (whole blocks), or 0 for nothing new. `loading`: a load of the request is in this step; the two never mix.
+   * tokens (whole blocks; 0 for a tail alone), or NONE for nothing new. `loading`: a load of the request is in this step; the two never mix.
    */
   scheduled(slot: number, computed: number, count: number, loading: boolean): number {
     const all = this.tokens(slot);
@@ -75,34 +99,41 @@ export class Trackers {
       this.#running[slot] = 1;
       this.#savedTokens[slot] = 0;
       this.#resumeTokens[slot] = 0;
+      this.#tailSent[slot] = 0;
       this.#prefillEnd[slot] = all;
       this.#tokenLength[slot] = computed + count;
       skip ||= this.#consumer;
     } else {
       const decoding = computed >= this.#prefillEnd[slot]!;
       if (!decoding || this.#saveDecode) this.#tokenLength[slot] = Math.min(computed + count, all);
-      else if (this.#owed[slot] === 0) return 0;
+      else if (this.#owed[slot] === 0) return NONE;
       skip ||= this.#consumer && !decoding;
     }
-    return skip || !this.#canSave ? 0 : this.#due(slot);
+    return skip || !this.#canSave ? NONE : this.#due(slot);
   }
 
   /**
    * What `scheduled` would return, and nothing changed: lets the step be checked as a whole before the first job is made.
    */
   foresee(slot: number, computed: number, count: number, loading: boolean): number {
-    if (loading || !this.#canSave || this.#reuse[slot] === 0) return 0;
+    if (loading || !this.#canSave || this.#reuse[slot] === 0) return NONE;
     const running = this.#running[slot] === 1;
     const decoding = running && computed >= this.#prefillEnd[slot]!;
-    if (this.#consumer && !decoding) return 0;
+    if (this.#consumer && !decoding) return NONE;
     let length = computed + count;
     if (decoding && !this.#saveDecode) {
-      if (this.#owed[slot] === 0) return 0;
+      if (this.#owed[slot] === 0) return NONE;
       length = this.#tokenLength[slot]!;
     } else if (running) length = Math.min(length, this.tokens(slot));
     const whole = this.#wholeBlocks(slot, length);
     const saved = running ? this.#savedTokens[slot]! : 0;
-    return whole >= saved + this.#blockSize ? whole : 0;
+    const tail = this.#tailDue(slot, length, !running || this.#tailSent[slot] === 0);
+    return tail || whole >= saved + this.#blockSize ? whole : NONE;
+  }
+
+  /** The save that is due publishes the prompt's tail. */
+  publishesTail(slot: number): boolean {
+    return this.#tailDue(slot, this.#tokenLength[slot]!, this.#tailSent[slot] === 0);
   }
 
   savedTokens(slot: number): number {
@@ -114,6 +145,7 @@ export class Trackers {
   }
 
   saved(slot: number, tokens: number): void {
+    if (this.publishesTail(slot)) this.#tailSent[slot] = 1;
     this.#savedTokens[slot] = tokens;
     this.#resumeTokens[slot] = tokens;
     this.#owed[slot] = tokens + this.#blockSize <= this.#tokenLength[slot]! ? 1 : 0;
@@ -125,6 +157,7 @@ export class Trackers {
   saveUndone(slot: number, fromToken: number): void {
     this.#savedTokens[slot] = fromToken;
     this.#resumeTokens[slot] = fromToken;
+    this.#tailSent[slot] = 0;
     this.#owed[slot] = 1;
   }
   /** A save from `fromToken` on did not put everything: the next one starts there again. */
@@ -133,10 +166,15 @@ export class Trackers {
   }
 
   #due(slot: number): number {
-    if (this.#reuse[slot] === 0) return 0;
+    if (this.#reuse[slot] === 0) return NONE;
     const whole = this.#wholeBlocks(slot, this.#tokenLength[slot]!);
     if (whole + this.#blockSize <= this.#tokenLength[slot]!) this.#owed[slot] = 1;
-    return whole >= this.#savedTokens[slot]! + this.#blockSize ? whole : 0;
+    const due = whole >= this.#savedTokens[slot]! + this.#blockSize;
+    return due || this.publishesTail(slot) ? whole : NONE;
+  }
+
+  #tailDue(slot: number, length: number, unsent: boolean): boolean {
+    return this.#tails && unsent && this.promptTokens(slot) <= length;
   }
 
   /** Whole blocks of the first `length` tokens that have a name: with look-ahead hashing the last one waits for more tokens. */

@@ -1,17 +1,20 @@
 /** A scheduler side on real tables with an in-test message queue: what the connector's tests drive. */
 import type { Message, MessageKind, MessageOf } from "../../src/actors/messages.ts";
 import {
+  GROUPS_MAX,
   JOB_BLOCK_PAGE,
+  JOB_BOUNDARY_PAGE,
+  JOB_BOUNDARY_PUTS,
   JOB_CHUNK_FIRST,
   JOB_CHUNKS,
-  JOB_ROW_BLOCKS,
+  JOB_GROUP_BLOCKS,
   LOOKUP_HIT,
   LOOKUP_MISS,
   lookupAttempt,
   lookupWord,
   NONE,
   REQUEST_BLOCK_PAGE,
-  REQUEST_BLOCKS,
+  REQUEST_GROUP_BLOCKS,
   REQUEST_EXTRAS_PAGE,
   REQUEST_FLAGS,
   REQUEST_GENERATION,
@@ -27,6 +30,7 @@ import {
 import { PageAllocator } from "../../src/blocks/page-arena.ts";
 import { createTableBuffers, Tables } from "../../src/blocks/tables.ts";
 import type { TableDimensions } from "../../src/blocks/tables.ts";
+import type { HitRules } from "../../src/keys/coordinator/hit-rules.ts";
 import type { SchedulerPorts } from "../../src/connector/ports.ts";
 import type { SchedulerSide } from "../../src/connector/scheduler-side.ts";
 import { ConnectorSides } from "../../src/connector/sides.ts";
@@ -64,6 +68,7 @@ const DIMENSIONS: TableDimensions = {
 export interface BenchOptions {
   readonly dimensions?: Partial<TableDimensions>;
   readonly settings?: Partial<ConnectorSettings>;
+  readonly rules?: HitRules;
   readonly ranks?: number;
   readonly waitLookup?: SchedulerPorts["waitLookup"];
   /** A predecessor whose tables are taken over. */
@@ -106,6 +111,7 @@ export class ConnectorBench {
       },
       settings: { ...BENCH_SETTINGS, ...options.settings },
       ranks: options.ranks ?? 1,
+      ...(options.rules === undefined ? {} : { rules: options.rules }),
       log: { debug: note, warn: note },
       trace: NO_TRACE,
       nowMs: () => this.nowMs,
@@ -137,9 +143,9 @@ export class ConnectorBench {
     words[at + REQUEST_TOKEN_PAGE] = NONE;
     words[at + REQUEST_HASH_PAGE] = NONE;
     words[at + REQUEST_EXTRAS_PAGE] = NONE;
-    if (words[at + REQUEST_GENERATION]! > 1) this.closeRow(slot);
-    words[at + REQUEST_BLOCK_PAGE] = NONE;
-    words[at + REQUEST_BLOCKS] = 0;
+    if (words[at + REQUEST_GENERATION] === 1)
+      words.fill(NONE, at + REQUEST_BLOCK_PAGE, at + REQUEST_BLOCK_PAGE + GROUPS_MAX);
+    this.closeRow(slot);
     words[at + REQUEST_LIVE_WORD] = 1;
     this.hooks.requestAdded(slot);
     if (options.hash !== false) this.answerHash(slot);
@@ -162,22 +168,30 @@ export class ConnectorBench {
       tokens - this.tables.requests[at + REQUEST_PROMPT_TOKENS]!;
   }
 
+  /** The row of a model with one group. */
   setRow(slot: number, blockIds: readonly number[]): void {
+    this.setRows(slot, [blockIds]);
+  }
+  setRows(slot: number, rows: readonly (readonly number[])[]): void {
     const at = this.tables.request(slot);
     const words = this.tables.requests;
-    if (words[at + REQUEST_BLOCK_PAGE] !== NONE)
-      this.blockPages.free(words[at + REQUEST_BLOCK_PAGE]!);
-    const page = this.blockPages.allocate(blockIds.length);
-    words[at + REQUEST_BLOCK_PAGE] = page;
-    words[at + REQUEST_BLOCKS] = blockIds.length;
-    for (const [index, block] of blockIds.entries()) this.tables.blocks.set(page, index, block);
+    this.closeRow(slot);
+    for (const [group, blockIds] of rows.entries()) {
+      const page = this.blockPages.allocate(blockIds.length);
+      words[at + REQUEST_BLOCK_PAGE + group] = page;
+      words[at + REQUEST_GROUP_BLOCKS + group] = blockIds.length;
+      for (const [index, block] of blockIds.entries()) this.tables.blocks.set(page, index, block);
+    }
   }
 
   closeRow(slot: number): void {
     const at = this.tables.request(slot);
-    this.blockPages.free(this.tables.requests[at + REQUEST_BLOCK_PAGE]!);
-    this.tables.requests[at + REQUEST_BLOCK_PAGE] = NONE;
-    this.tables.requests[at + REQUEST_BLOCKS] = 0;
+    const words = this.tables.requests;
+    for (let group = 0; group < this.tables.dimensions.groups; group++) {
+      this.blockPages.free(words[at + REQUEST_BLOCK_PAGE + group]!);
+      words[at + REQUEST_BLOCK_PAGE + group] = NONE;
+      words[at + REQUEST_GROUP_BLOCKS + group] = 0;
+    }
   }
 
   /** What the lookup actor writes; the word is published last. */
@@ -223,10 +237,17 @@ export class ConnectorBench {
   chunks(job: number): { first: number; count: number } {
     return { first: this.job(job, JOB_CHUNK_FIRST), count: this.job(job, JOB_CHUNKS) };
   }
-  row(job: number): number[] {
-    const page = this.job(job, JOB_BLOCK_PAGE);
-    const count = this.job(job, JOB_ROW_BLOCKS);
+  row(job: number, group = 0): number[] {
+    const page = this.job(job, JOB_BLOCK_PAGE + group);
+    const count = this.job(job, JOB_GROUP_BLOCKS + group);
     return Array.from({ length: count }, (_, index) => this.tables.blocks.get(page, index));
+  }
+  /** [group, block, tokens] of each boundary put of a save. */
+  boundaries(job: number): number[][] {
+    const page = this.job(job, JOB_BOUNDARY_PAGE);
+    return Array.from({ length: this.job(job, JOB_BOUNDARY_PUTS) }, (_, put) =>
+      [0, 1, 2].map((word) => this.tables.blocks.get(page, 3 * put + word)),
+    );
   }
   /** The blocks that the job works on. */
   chunkRow(job: number): number[] {

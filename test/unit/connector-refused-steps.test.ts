@@ -3,7 +3,6 @@
  * the test as scheduler; nothing is started in the steps that the loop gives up.
  */
 import { describe, expect, test } from "vitest";
-import { REQUEST_BLOCK_PAGE } from "../../src/blocks/layout.ts";
 import { ConnectorBench } from "./connector-bench.ts";
 import { apply, BLOCKS, saveDone, startLoad, startSave } from "./connector-steps.ts";
 
@@ -51,10 +50,7 @@ describe("a step that is refused", () => {
       const bench = new ConnectorBench({ dimensions: { groups: 2, jobSlots: 2 } });
       const slots = [bench.addRequest(64), bench.addRequest(64)];
       for (const slot of slots) {
-        bench.setRow(slot, BLOCKS.slice(0, 4));
-        // The second group has the same row.
-        const at = bench.tables.request(slot) + REQUEST_BLOCK_PAGE;
-        bench.tables.requests[at + 1] = bench.tables.requests[at] ?? 0;
+        bench.setRows(slot, [BLOCKS.slice(0, 4), BLOCKS.slice(3, 7)]);
         bench.hooks.scheduled(slot, 0, 64);
       }
       bench.pinsLeft = pins;

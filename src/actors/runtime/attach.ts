@@ -115,6 +115,7 @@ function connectTo(
     flushWakes: () => ends.outboxes.flush(),
     pool,
     ranks: plan.workers.length,
+    rules: plan.rules,
     slots: new RequestSlots(ends.tables),
     mailbox: ends.mailboxes[ACTOR_SCHEDULER]!,
     owner: control.subarray(CONTROL_OWNER_WORD, CONTROL_OWNER_WORD + 1),

@@ -1,7 +1,7 @@
 import {
   NONE,
   REQUEST_BLOCK_PAGE,
-  REQUEST_BLOCKS,
+  REQUEST_GROUP_BLOCKS,
   REQUEST_HASH_PAGE,
 } from "../../blocks/layout.ts";
 import { ChainCursor, type PageAllocator } from "../../blocks/page-arena.ts";
@@ -163,7 +163,8 @@ export class BlockRows {
 
   #setBlocks(slot: number, blocks: number): void {
     this.#states.blocks[slot] = blocks;
-    this.#tables.requests[this.#tables.request(slot) + REQUEST_BLOCKS] = blocks;
+    const at = this.#tables.request(slot) + REQUEST_GROUP_BLOCKS;
+    for (let group = 0; group < this.#groups; group++) this.#tables.requests[at + group] = blocks;
   }
   #page(slot: number, group: number): number {
     return this.#request(slot, REQUEST_BLOCK_PAGE + group);

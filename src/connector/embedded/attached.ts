@@ -7,7 +7,9 @@ import type { Tables } from "../../blocks/tables.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import type { KvEventSource } from "../../events/event-source.ts";
 import type { KvEvent } from "../../events/kv-events.ts";
+import type { HitRules } from "../../keys/coordinator/hit-rules.ts";
 import type { BlockPool } from "../hooks.ts";
+import { rulesOf } from "../ports.ts";
 import type { ConnectorLog, SchedulerPorts, SidePorts } from "../ports.ts";
 import type { ConnectorSettings } from "../settings.ts";
 import { ConnectorSides } from "../sides.ts";
@@ -19,6 +21,8 @@ import { EmbeddedRequests } from "./requests.ts";
 /** What a runtime gives to the thread that attaches the connector. */
 export interface ConnectorEnds extends SidePorts {
   readonly pool: BlockPool;
+  /** What hits need; absent: groups of attention that need all blocks, of equal spans. */
+  readonly rules?: HitRules;
   readonly ranks: number;
   readonly slots: RequestSlots;
   /** The scheduler's mailbox; nobody else reads it. */
@@ -41,6 +45,7 @@ export class Attached {
   readonly log: ConnectorLog;
   readonly sides: ConnectorSides;
   readonly requests: EmbeddedRequests;
+  readonly rules: HitRules;
   readonly nowMs: () => number;
   readonly #ends: ConnectorEnds;
   readonly #ownership: Ownership;
@@ -62,7 +67,9 @@ export class Attached {
     this.#inbox = new Inbox(ends.mailbox);
     const blockPages = new PageAllocator(ends.tables.blocks);
     blockPages.adopt(jobChains(ends.tables));
-    this.requests = new EmbeddedRequests(ends.tables, blockPages, ends.slots);
+    const rules = rulesOf(ends);
+    this.rules = rules;
+    this.requests = new EmbeddedRequests(ends.tables, blockPages, ends.slots, rules.uniform);
     this.sides = new ConnectorSides({
       requestName: (slot) => this.requests.id(slot),
       tables: ends.tables,
@@ -74,6 +81,7 @@ export class Attached {
       gone: (actor) => ends.gone?.(actor) === true,
       blockPages,
       pool: ends.pool,
+      rules,
       ranks: ends.ranks,
       flushWakes: () => ends.flushWakes(),
       hashBlocks: ends.hashBlocks,

@@ -1,7 +1,7 @@
 import {
   NONE,
   REQUEST_BLOCK_PAGE,
-  REQUEST_BLOCKS,
+  REQUEST_GROUP_BLOCKS,
   REQUEST_LIVE_WORD,
   REQUEST_OUTPUT_TOKENS_WORD,
   REQUEST_PROMPT_TOKENS,
@@ -14,7 +14,7 @@ import type { RequestSlots } from "../../blocks/request-slots.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import { MooncakeKvError } from "../../errors.ts";
 
-/** Block ids of one request, one list a KV-cache group. */
+/** Block ids of one request, one list a KV-cache group. 0, vLLM's null block: no block there (any more), outside of a window. */
 export type BlockIdsPerGroup = readonly ArrayLike<number>[];
 
 /** Text ids to slots, and what an embedded loop tells of each request: block rows and generated tokens. */
@@ -23,12 +23,15 @@ export class EmbeddedRequests {
   readonly #blockPages: PageAllocator;
   readonly #slots: RequestSlots;
   readonly #cursor: ChainCursor;
+  readonly #uniform: boolean;
   readonly #slotOfId = new Map<string, number>();
   readonly #idOfSlot: (string | undefined)[] = [];
   /** Finished requests of which something is still in flight. */
   readonly #draining = new Set<number>();
 
-  constructor(tables: Tables, blockPages: PageAllocator, slots: RequestSlots) {
+  /** `uniform`: all groups have a block for the same tokens, so their rows are of one length. */
+  constructor(tables: Tables, blockPages: PageAllocator, slots: RequestSlots, uniform: boolean) {
+    this.#uniform = uniform;
     this.#tables = tables;
     this.#blockPages = blockPages;
     this.#slots = slots;
@@ -84,30 +87,35 @@ export class EmbeddedRequests {
   /** Replaces the row by `blockIds`: all blocks of the request. */
   setRow(slot: number, blockIds: BlockIdsPerGroup): void {
     // A refused call must leave the row as it is.
-    const added = this.#check(blockIds);
+    this.#check(blockIds);
     this.clearRow(slot);
-    this.#append(slot, blockIds, added);
+    this.#append(slot, blockIds);
   }
 
   appendRow(slot: number, blockIds: BlockIdsPerGroup): void {
-    this.#append(slot, blockIds, this.#check(blockIds));
+    this.#check(blockIds);
+    this.#append(slot, blockIds);
   }
 
-  #append(slot: number, blockIds: BlockIdsPerGroup, added: number): void {
-    const { groups } = this.#tables.dimensions;
-    if (added === 0) return;
+  #append(slot: number, blockIds: BlockIdsPerGroup): void {
     const at = this.#tables.request(slot);
     const words = this.#tables.requests;
-    const have = words[at + REQUEST_BLOCKS]!;
-    for (let group = 0; group < groups; group++) {
-      const word = at + REQUEST_BLOCK_PAGE + group;
-      if (!this.#room(word, have, have + added)) throw fullRows();
-      this.#cursor.seek(words[word]!, have);
-      const ids = blockIds[group]!;
-      for (let index = 0; index < added; index++)
-        this.#tables.blocks.words[this.#cursor.advance()] = ids[index]!;
+    // Room in all groups first: a row that does not fit stays as it is.
+    for (let group = 0; group < blockIds.length; group++) {
+      const added = blockIds[group]!.length;
+      const have = this.#tables.rowBlocks(slot, group);
+      if (added > 0 && !this.#room(at + REQUEST_BLOCK_PAGE + group, have, have + added))
+        throw fullRows();
     }
-    words[at + REQUEST_BLOCKS] = have + added;
+    for (let group = 0; group < blockIds.length; group++) {
+      const ids = blockIds[group]!;
+      if (ids.length === 0) continue;
+      const have = this.#tables.rowBlocks(slot, group);
+      this.#cursor.seek(words[at + REQUEST_BLOCK_PAGE + group]!, have);
+      for (let index = 0; index < ids.length; index++)
+        this.#tables.blocks.words[this.#cursor.advance()] = ids[index]!;
+      words[at + REQUEST_GROUP_BLOCKS + group] = have + ids.length;
+    }
   }
 
   clearRow(slot: number): void {
@@ -162,28 +170,26 @@ export class EmbeddedRequests {
   }
 
   #forgetRow(at: number): void {
-    for (let group = 0; group < this.#tables.dimensions.groups; group++)
+    for (let group = 0; group < this.#tables.dimensions.groups; group++) {
       this.#tables.requests[at + REQUEST_BLOCK_PAGE + group] = NONE;
-    this.#tables.requests[at + REQUEST_BLOCKS] = 0;
+      this.#tables.requests[at + REQUEST_GROUP_BLOCKS + group] = 0;
+    }
   }
 
-  /** Number of blocks that every group gets. Throws INVALID_VALUE for block ids that are none. */
-  #check(blockIds: BlockIdsPerGroup): number {
+  /** Throws INVALID_VALUE for block ids that are none, or lists that cannot be rows of one request. */
+  #check(blockIds: BlockIdsPerGroup): void {
     const { groups, blockCount } = this.#tables.dimensions;
-    const added = blockIds[0]?.length ?? 0;
-    if (blockIds.length !== groups || blockIds.some((ids) => ids.length !== added)) {
-      throw invalidBlocks(
-        blockIds.map((ids) => ids.length),
-        `must be ${groups} list(s) of equal length`,
-      );
-    }
+    const lengths = blockIds.map((ids) => ids.length);
+    if (blockIds.length !== groups)
+      throw invalidBlocks(lengths, `must be ${groups} list(s), one for each group`);
+    if (this.#uniform && lengths.some((length) => length !== lengths[0]))
+      throw invalidBlocks(lengths, `must be ${groups} list(s) of equal length`);
     for (const ids of blockIds)
-      for (let index = 0; index < added; index++) {
+      for (let index = 0; index < ids.length; index++) {
         const id = ids[index]!;
         if (!(Number.isInteger(id) && id >= 0 && id < blockCount))
           throw invalidBlocks(id, `must be block ids from 0 to ${blockCount - 1}`);
       }
-    return added;
   }
 }
 

@@ -4,7 +4,7 @@ import type { RequestSlots } from "../../blocks/request-slots.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import type { KvEvent } from "../../events/kv-events.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "../hooks.ts";
-import type { ConnectorMetadata } from "../hooks.ts";
+import type { BoundaryState, ConnectorMetadata } from "../hooks.ts";
 import { checkWhole } from "./arguments.ts";
 import type { Attached } from "./attached.ts";
 import { checkRequest, type AddRequestOptions } from "./request-options.ts";
@@ -18,6 +18,19 @@ export interface ScheduledRequest {
   readonly numScheduledTokens: number;
   /** Blocks that were added since `updateStateAfterAlloc` or the last step; null for none. */
   readonly newBlockIds: BlockIdsPerGroup | null;
+  /**
+   * All blocks of the request as they are now, in place of `newBlockIds`: for groups that give blocks back while the request
+   * runs (windows, states), whose places then hold the null block 0. A save needs the rows of its step.
+   */
+  readonly blockIds?: BlockIdsPerGroup;
+  /** States that this step completes, where they lie (vLLM's boundary_state_offloads): only so are states saved. */
+  readonly boundaryPuts?: readonly BoundaryState[];
+}
+/** What a request leaves when it ends: vLLM's register_finished_partial_tail. */
+export interface FinalStates {
+  /** All of one prefix, which may end inside of a block. */
+  readonly states: readonly BoundaryState[];
+  readonly numComputedTokens: number;
 }
 export interface SchedulerStep {
   readonly scheduled: readonly ScheduledRequest[];
@@ -117,11 +130,17 @@ export class SchedulerFace {
       checkWhole("scheduled.numComputedTokens", numComputedTokens, 0, most);
       checkWhole("scheduled.numScheduledTokens", numScheduledTokens, 0, most);
     }
-    for (const { id, numComputedTokens, numScheduledTokens, newBlockIds } of step.scheduled) {
+    for (const request of step.scheduled) {
+      const { id, numComputedTokens, numScheduledTokens, newBlockIds, blockIds } = request;
       const slot = this.#slot(id);
       if (slot === NONE) continue;
-      if (newBlockIds !== null) requests.appendRow(slot, newBlockIds);
+      if (blockIds !== undefined) requests.setRow(slot, blockIds);
+      else if (newBlockIds !== null) requests.appendRow(slot, newBlockIds);
       sides.hooks.scheduled(slot, numComputedTokens, numScheduledTokens);
+      for (const { group, block, tokens } of request.boundaryPuts ?? []) {
+        checkWhole("boundaryPuts.block", block, 0, this.#attached.tables.dimensions.blockCount - 1);
+        sides.hooks.stateReached(slot, group, block, tokens);
+      }
     }
     this.#attached.expire();
     return sides.hooks.buildMetadata();
@@ -134,11 +153,20 @@ export class SchedulerFace {
     this.#attached.releaseDrained();
   }
 
-  /** request_finished, also for aborts, once, before the blocks are freed. Never delays that: saves pin their blocks. */
-  requestFinished(id: string, _blockIds?: BlockIdsPerGroup): [false, null] {
-    const { requests, sides } = this.#attached.enter();
+  /**
+   * request_finished, also for aborts, once, before the blocks are freed. Never delays that: saves pin their blocks. `blockIds`,
+   * the request's row as it is now, is needed with `final` only. Throws INVALID_VALUE for states that are none.
+   */
+  requestFinished(id: string, blockIds?: BlockIdsPerGroup, final?: FinalStates): [false, null] {
+    const { requests, sides, tables } = this.#attached.enter();
     const slot = this.#slot(id);
     if (slot === NONE) return [false, null];
+    if (final !== undefined) {
+      for (const { block } of final.states)
+        checkWhole("boundaryPuts.block", block, 0, tables.dimensions.blockCount - 1);
+      if (blockIds !== undefined) requests.setRow(slot, blockIds);
+      sides.hooks.finalStates(slot, final.states, final.numComputedTokens);
+    }
     sides.hooks.requestFinished(slot);
     requests.finished(id, slot);
     this.#attached.releaseDrained();

@@ -1,6 +1,7 @@
 import { OUTCOME_HIT } from "../../actors/messages.ts";
-import { JOB_BLOCK_PAGE, JOB_CHUNK_FIRST, JOB_CHUNKS, NONE } from "../../blocks/layout.ts";
+import { JOB_BLOCK_PAGE, JOB_CHUNK_FIRST, JOB_GROUP_BLOCKS, NONE } from "../../blocks/layout.ts";
 import type { ConnectorMetadata, ConnectorOutput } from "../hooks.ts";
+import { firstBadChunk } from "../loads.ts";
 import type { Attached } from "./attached.ts";
 
 export interface FailedLoad {
@@ -99,14 +100,15 @@ export class WorkerFace {
   /** The same rule as SchedulerHooks.applyOutput, which comes later. */
   #firstBad(output: ConnectorOutput, index: number): number {
     const bad = output.badChunks[index]!;
-    if (bad !== NONE || output.loadOutcomes[index] === OUTCOME_HIT) return bad;
-    return this.#job(output.doneLoads[index]!, JOB_CHUNK_FIRST);
+    if (bad === NONE && output.loadOutcomes[index] === OUTCOME_HIT) return NONE;
+    const { tables, rules } = this.#attached;
+    return firstBadChunk(tables, output.doneLoads[index]!, bad, rules);
   }
 
   #addBlocks(job: number, bad: number, into: number[]): void {
     const first = this.#job(job, JOB_CHUNK_FIRST);
     const page = this.#job(job, JOB_BLOCK_PAGE);
-    for (let chunk = bad; chunk < first + this.#job(job, JOB_CHUNKS); chunk++)
+    for (let chunk = bad; chunk < first + this.#job(job, JOB_GROUP_BLOCKS); chunk++)
       into.push(this.#attached.tables.blocks.get(page, chunk - first));
   }
 

@@ -56,6 +56,8 @@ export interface HitRules {
   readonly alignmentTokens: number;
   readonly partialBlocks: boolean;
   readonly retentionInterval: number | null;
+  /** The model has a drafter of the EAGLE kind, whichever groups are its own. */
+  readonly useEagle: boolean;
   /**
    * Every group needs all blocks, they span the same tokens, and each is one value: a hit is the longest prefix of chunks, and
    * what is asked, loaded and saved follows from chunk numbers alone. Otherwise lookups, loads and saves are planned (lookup-plan, transfer-plan).
@@ -82,6 +84,7 @@ export function hitRules(input: HitRulesInput): HitRules {
     alignmentTokens: partialBlocks ? hashBlockSize : blockTokens,
     partialBlocks,
     retentionInterval: input.retentionInterval ?? null,
+    useEagle,
     uniform:
       !partialBlocks &&
       groups.every((group) => isAll(group) && group.spanTokens === blockTokens && !group.eagle),
