@@ -94,7 +94,9 @@ function main(data: ThreadData): void {
   });
   native.wakeOpen(wakeId, host.wake, true);
   context.trace.record("actorStarted", NONE, NONE, actor, epoch);
-  notify({ lifeCycle: "ready" });
+  // Who has started this process may ask at once. A socket that does not open ends the thread with the reason.
+  if (rpc === null) notify({ lifeCycle: "ready" });
+  else void rpc.opened.then(() => notify({ lifeCycle: "ready" }));
   // What came before the handle was open is in the mailbox: the first step takes it.
   host.wake();
 }

@@ -5,7 +5,7 @@ import type { Tables } from "../../blocks/tables.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import type { EngineChannel } from "../../store/engine.ts";
 import type { ActorContext, RemoteLookups } from "../step.ts";
-import type { ActorThreadData } from "../plan.ts";
+import { CONTROL_MEMBERSHIP_WORD, type ActorThreadData } from "../plan.ts";
 import type { ThreadEnds } from "./thread-ends.ts";
 import { openThreadTrace } from "./thread-trace.ts";
 
@@ -32,6 +32,7 @@ export function openThreadContext(
 ): ThreadContext {
   const { plan, actor, epoch } = data;
   const { requests } = ends.tables;
+  const control = new Int32Array(plan.control);
   let nowMs = ends.nowMs();
   const context: ActorContext = {
     epoch,
@@ -47,6 +48,8 @@ export function openThreadContext(
     room: (receiver) => ends.outboxes.room(receiver),
     // Pairs with the lookup actor's publishing store.
     readLookup: (slot) => Atomics.load(requests, ends.tables.request(slot) + REQUEST_LOOKUP_WORD),
+    // Pairs with the store of the runtime's thread.
+    readMembership: () => Atomics.load(control, CONTROL_MEMBERSHIP_WORD),
     waitLookup: lookupWait(ends.tables, ends.nowMs),
     hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
       native.hashBlocks(plan.hasherId, tokenPage, hashPage, extrasPage, fromBlock, toBlock),

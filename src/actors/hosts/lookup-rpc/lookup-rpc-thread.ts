@@ -23,6 +23,8 @@ const DRAIN_POLL_MS = 5;
 export interface LookupRpcThread {
   /** Of a client: whom the lookup actor asks. */
   readonly remote: RemoteLookups | undefined;
+  /** Of a server: questions are taken from now on. Rejects when the socket cannot be opened. */
+  readonly opened: Promise<void>;
   close(): void;
 }
 
@@ -50,7 +52,7 @@ export function openLookupRpc(rpc: LookupRpcPlan, parts: LookupRpcParts): Lookup
     log: logger,
     wake,
   });
-  return { remote: client, close: () => client.close() };
+  return { remote: client, opened: Promise.resolve(), close: () => client.close() };
 }
 
 type ServerPlan = Extract<LookupRpcPlan, { role: "server" }>;
@@ -78,10 +80,9 @@ function serveLookups(rpc: ServerPlan, parts: LookupRpcParts): LookupRpcThread {
     if (closed) opened.close();
     else server = opened;
   };
-  // A socket that cannot be opened ends the thread, and the supervisor says why; nobody believes that lookups are answered.
-  void open();
   return {
     remote: undefined,
+    opened: open(),
     close: () => {
       closed = true;
       server?.close();

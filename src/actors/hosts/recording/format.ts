@@ -9,7 +9,7 @@ import type { SchedulerLimits } from "../../plan.ts";
  * A recording is a text file with one JSON value a line: a header, then one line a step, then one end line. Step 0 is the
  * making of the actor. Everything that an incarnation got from outside is in it, so that it can be run again.
  */
-export const RECORDING_VERSION = 2;
+export const RECORDING_VERSION = 3;
 
 export interface RecordingHeader {
   readonly recording: typeof RECORDING_VERSION;
@@ -76,6 +76,7 @@ export const CALL_READ_LOOKUP = 3;
 /** Result, changes of the hash pages. */
 export const CALL_HASH_BLOCKS = 4;
 export const CALL_WAIT_LOOKUP = 5;
+export const CALL_READ_MEMBERSHIP = 6;
 export const CALL_ACQUIRE = 10;
 /** Slot, status, tag, job, count, operation, epoch, microseconds, results ..., tiers ... (count of each). */
 export const CALL_POLL = 11;

@@ -7,6 +7,7 @@ import {
   CALL_HASH_BLOCKS,
   CALL_RANDOM,
   CALL_READ_LOOKUP,
+  CALL_READ_MEMBERSHIP,
   CALL_ROOM,
   CALL_WAIT_LOOKUP,
   type RecordedCall,
@@ -82,7 +83,7 @@ export class StepRecorder implements Inbox {
     const call = (...values: RecordedCall): void => void this.#calls.push(values);
     const output = (given: RecordedOutput): void => void this.#outputs.push(given);
     let channel: EngineChannel | undefined;
-    const { waitLookup, remoteLookups } = context;
+    const { waitLookup, readMembership, remoteLookups } = context;
     return {
       epoch: context.epoch,
       nowMs: () => context.nowMs(),
@@ -119,6 +120,15 @@ export class StepRecorder implements Inbox {
         call(CALL_HASH_BLOCKS, value, this.#shadow.changesOf(TABLE_HASHES));
         return value;
       },
+      ...(readMembership === undefined
+        ? {}
+        : {
+            readMembership: () => {
+              const membership = readMembership();
+              call(CALL_READ_MEMBERSHIP, membership);
+              return membership;
+            },
+          }),
       ...(waitLookup === undefined
         ? {}
         : {

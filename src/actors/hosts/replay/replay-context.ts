@@ -13,6 +13,7 @@ import {
   CALL_HASH_BLOCKS,
   CALL_RANDOM,
   CALL_READ_LOOKUP,
+  CALL_READ_MEMBERSHIP,
   CALL_ROOM,
   CALL_WAIT_LOOKUP,
   type RecordedOutput,
@@ -77,6 +78,7 @@ export class ReplayContext implements Inbox {
       send: (actor, message) => this.give(["send", actor, message]),
       room: () => this.#number(CALL_ROOM),
       readLookup: (slot) => this.#readLookup(slot),
+      readMembership: () => this.#number(CALL_READ_MEMBERSHIP),
       waitLookup: () => this.#number(CALL_WAIT_LOOKUP),
       hashBlocks: () => this.#hashBlocks(),
     };
