@@ -95,7 +95,9 @@ export const CONTROL_GONE_WORD = 0;
 export const CONTROL_OWNER_WORD = 16;
 /** Epoch of the model thread that is to end itself between two runs. Written by the supervisor, read by that thread. */
 export const CONTROL_MODEL_EXIT_WORD = 32;
-export const CONTROL_WORDS = 48;
+/** A MEMBERSHIP_ number. Written by the runtime's thread, read by the scheduler side before it uses the pool. */
+export const CONTROL_MEMBERSHIP_WORD = 48;
+export const CONTROL_WORDS = 64;
 
 /** Records of each mailbox by ACTOR_ number, powers of two. */
 export function mailboxCapacities(

@@ -93,6 +93,8 @@ export interface ActorContext {
   room(actor: number): number;
   /** Atomics.load of REQUEST_LOOKUP_WORD of a slot: the only word of another actor that a step may poll. Recorded. */
   readLookup(slot: number): number;
+  /** Atomics.load of CONTROL_MEMBERSHIP_WORD: a MEMBERSHIP_ number. Recorded. Absent: open. */
+  readMembership?(): number;
   /**
    * Only where the thread may block: waits until the slot's REQUEST_LOOKUP_WORD differs from `seenWord`, and returns the
    * milliseconds that are left of `timeoutMs`, 0 when they are over. Recorded.

@@ -101,26 +101,33 @@ export class Lookups {
     if (state === ASKED) return this.#observe(slot);
     if (state === FAILED) return FAILURE_BASE - this.#outcome[slot]!;
     const now = this.#ports.nowMs();
-    if (state === ANSWERED) {
-      // The first look at an answer always counts, however late it is.
-      if (this.#used[slot] === 0 || now - this.#answeredMs[slot]! < this.#lifetimeMs)
-        return this.#use(slot);
-    }
-    if (this.#useless) {
-      this.#counters.engineDownAnswers++;
-      return this.#fail(slot, OUTCOME_ENGINE_DOWN);
-    }
+    // The first look at an answer always counts, however late it is.
+    const usable = this.#used[slot] === 0 || now - this.#answeredMs[slot]! < this.#lifetimeMs;
+    if (state === ANSWERED && usable) return this.#use(slot);
+    if (this.#useless) return this.refuse(slot, OUTCOME_ENGINE_DOWN);
     // A lookup actor that leaves that many questions of one request open does not answer; the mailboxes hold no more.
     if (this.#outstanding[slot]! >= LOOKUPS_PER_REQUEST_MAX)
       return this.#fail(slot, OUTCOME_TIMEOUT);
-    if (!this.#health.admits(slot, now)) {
-      this.#counters.engineDownAnswers++;
-      return this.#fail(slot, OUTCOME_ENGINE_DOWN);
-    }
+    if (!this.#health.admits(slot, now)) return this.refuse(slot, OUTCOME_ENGINE_DOWN);
     this.#ask(slot, tokens, hashedBlocks, now);
     const wait = this.#ports.waitLookup;
     if (this.#ports.settings.lookupAsync || wait === undefined) return IN_FLIGHT;
     return this.#waitFor(slot, wait);
+  }
+
+  /** The pool is not used, for this reason: what the request waits for or was told is void. */
+  refuse(slot: number, outcome: number): number {
+    if (this.#state[slot] === FAILED) return FAILURE_BASE - this.#outcome[slot]!;
+    if (this.#state[slot] === ASKED) {
+      this.#giveUp(slot);
+      this.#health.discarded(slot);
+    } else if (outcome === OUTCOME_ENGINE_DOWN) this.#counters.engineDownAnswers++;
+    return this.#fail(slot, outcome);
+  }
+
+  /** What was found may be gone: asked anew when it is needed. */
+  forgetAnswers(): void {
+    for (let slot = 0; slot < this.#state.length; slot++) this.consumed(slot);
   }
 
   /** The answer was taken by an allocation: the next question is a new one. */
@@ -146,22 +153,19 @@ export class Lookups {
   /** True when the slot waited for exactly this answer: look at the request again. */
   done(slot: number, attempt: number): boolean {
     // After a restart of the lookup actor the count may have been forgotten while the question was asked again.
-    const awaited = attempt === this.#attempt[slot] && this.#state[slot] === ASKED;
+    const state = this.#state[slot];
+    const awaited = attempt === this.#attempt[slot] && state === ASKED;
     if ((this.#outstanding[slot] === 0 && !awaited) || this.#doneAttempt[slot] === attempt) {
       this.#counters.staleMessages++;
       return false;
     }
     this.#outstanding[slot] = Math.max(0, this.#outstanding[slot]! - 1);
     this.#doneAttempt[slot] = attempt;
-    if (
-      attempt !== this.#attempt[slot] ||
-      this.#state[slot] === IDLE ||
-      this.#state[slot] === FAILED
-    ) {
+    if (attempt !== this.#attempt[slot] || state === IDLE || state === FAILED) {
       this.#counters.lateLookups++;
       return false;
     }
-    if (this.#state[slot] !== ASKED) return false;
+    if (state !== ASKED) return false;
     // The word was published before the message was sent; without it the lookup actor has given the question up.
     this.#settleUnseen(slot, this.#answered(slot) ? NONE : OUTCOME_ENGINE_ERROR);
     return true;
@@ -178,13 +182,9 @@ export class Lookups {
   /** Lookup or loader was given up: every wait ends, nothing is asked any more, and answers are not used. */
   actorGone(lookupGone: boolean): void {
     this.#useless = true;
-    for (let slot = 0; slot < this.#state.length; slot++) {
-      if (this.#state[slot] === ASKED) {
-        this.#giveUp(slot);
-        this.#health.discarded(slot);
-      } else if (this.#state[slot] !== ANSWERED) continue;
-      this.#fail(slot, OUTCOME_ENGINE_DOWN);
-    }
+    this.#state.forEach((state, slot) => {
+      if (state === ASKED || state === ANSWERED) this.refuse(slot, OUTCOME_ENGINE_DOWN);
+    });
     if (lookupGone) this.#outstanding.fill(0);
   }
 

@@ -45,6 +45,8 @@ export interface SchedulerPorts extends SidePorts {
    * milliseconds that are left of `timeoutMs`; 0 when they are over. Without it lookup_async false parks the request too.
    */
   readonly waitLookup?: (slot: number, seenWord: number, timeoutMs: number) => number;
+  /** Whether this member may use the pool: a MEMBERSHIP_ number. Absent: open. */
+  readonly readMembership?: () => number;
   /** Hashes blocks past the prompt (see NativeBinding.hashBlocks). Without it those are never saved nor looked up. */
   readonly hashBlocks?: (
     tokenPage: number,

@@ -1,4 +1,4 @@
-import { OUTCOME_HIT } from "../actors/messages.ts";
+import { OUTCOME_HIT, OUTCOME_NONE } from "../actors/messages.ts";
 import { JOB_CHUNK_FIRST, JOB_GENERATION, NONE } from "../blocks/layout.ts";
 import { brokenInvariant, MooncakeKvError } from "../errors.ts";
 import type { Deadlines } from "../blocks/deadlines.ts";
@@ -9,6 +9,7 @@ import type { Loads } from "./loads.ts";
 import type { HitRules } from "../keys/coordinator/hit-rules.ts";
 import { checkState, PlannedSaves } from "./planned-saves.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
+import type { PoolGate } from "./pool-gate.ts";
 import type { Trackers } from "./trackers.ts";
 import type { Unstarted } from "./unstarted.ts";
 
@@ -23,6 +24,7 @@ export class Saves {
   readonly #unstarted: Unstarted;
   readonly #counters: ConnectorCounters;
   readonly #rules: HitRules;
+  readonly #gate: PoolGate;
   /** null where saves follow from chunk numbers alone. */
   readonly #planned: PlannedSaves | null;
   /** Saves of requests that have ended, for the next step. */
@@ -38,6 +40,7 @@ export class Saves {
     ports: SchedulerPorts,
     parts: {
       rules: HitRules;
+      gate: PoolGate;
       jobs: Jobs;
       loads: Loads;
       hashes: Hashes;
@@ -57,6 +60,7 @@ export class Saves {
     this.#unstarted = parts.unstarted;
     this.#counters = parts.counters;
     this.#rules = parts.rules;
+    this.#gate = parts.gate;
     this.#planned = parts.rules.uniform ? null : new PlannedSaves(ports, parts);
     this.#slots = new Int32Array(requestSlots);
     this.#computed = new Int32Array(requestSlots);
@@ -80,7 +84,7 @@ export class Saves {
 
   /** See SchedulerHooks.finalStates. */
   finalStates(slot: number, states: readonly BoundaryState[], computedTokens: number): void {
-    if (this.#planned === null || this.#saverGone) return;
+    if (this.#planned === null || this.#saverGone || this.#gate.refusal() !== OUTCOME_NONE) return;
     const job = this.#planned.createFinal(slot, states, computedTokens);
     if (job === NONE) return;
     // A loop that builds no more steps never starts it: its deadline releases it then.
@@ -125,7 +129,7 @@ export class Saves {
 
   /** States that no other save of the step took, then what requests left when they ended. */
   #announceStates(metadata: ConnectorMetadata, deadline: number): void {
-    if (this.#planned === null) return;
+    if (this.#planned === null || this.#gate.refusal() !== OUTCOME_NONE) return;
     for (let next = this.#planned.nextStates(); next !== null; next = this.#planned.nextStates())
       if (next.job !== NONE) this.#hand(next.job, metadata, deadline);
     for (const job of this.#final) this.#hand(job, metadata, deadline);
@@ -145,6 +149,7 @@ export class Saves {
     const computed = this.#computed[index]!;
     const due = this.#trackers.scheduled(slot, computed, this.#tokens[index]!, loading);
     if (due === NONE) return;
+    if (this.#gate.refusal() !== OUTCOME_NONE) return this.#trackers.postponed(slot);
     const job = this.#create(slot, due);
     if (job !== NONE) this.#hand(job, metadata, deadline);
   }

@@ -4,6 +4,7 @@ import {
   ACTOR_LOOKUP,
   ACTOR_SAVER,
   OUTCOME_HIT,
+  OUTCOME_NONE,
   OUTCOME_TIMEOUT,
 } from "../actors/messages.ts";
 import {
@@ -17,13 +18,13 @@ import type { HitRules } from "../keys/coordinator/hit-rules.ts";
 import { Deadlines } from "../blocks/deadlines.ts";
 import { EngineHealth } from "./engine-health.ts";
 import { Hashes } from "./hashes.ts";
-import { FAILURE_BASE } from "./hooks.ts";
-import type {
-  BoundaryState,
-  ConnectorMetadata,
-  ConnectorOutput,
-  SchedulerHooks,
-  SchedulerSideMessage,
+import {
+  FAILURE_BASE,
+  type BoundaryState,
+  type ConnectorMetadata,
+  type ConnectorOutput,
+  type SchedulerHooks,
+  type SchedulerSideMessage,
 } from "./hooks.ts";
 import { Jobs } from "./jobs.ts";
 import { Loads } from "./loads.ts";
@@ -32,6 +33,7 @@ import { Offers } from "./offers.ts";
 import { createConnectorMetadata } from "./outputs.ts";
 import { createCounters, rulesOf } from "./ports.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
+import { PoolGate } from "./pool-gate.ts";
 import { Saves } from "./saves.ts";
 import { RANKS_MAX } from "./settings.ts";
 import { Trackers } from "./trackers.ts";
@@ -41,6 +43,7 @@ import { Unstarted } from "./unstarted.ts";
 export class SchedulerSide implements SchedulerHooks {
   readonly counters: ConnectorCounters = createCounters();
   readonly health: EngineHealth;
+  readonly gate: PoolGate;
   readonly #ports: SchedulerPorts;
   readonly #lookups: Lookups;
   readonly #hashes: Hashes;
@@ -63,6 +66,7 @@ export class SchedulerSide implements SchedulerHooks {
     const rules = rulesOf(ports);
     this.#rules = rules;
     this.#lookups = new Lookups(ports, this.health, this.counters);
+    this.gate = new PoolGate(ports, this.#lookups);
     this.#hashes = new Hashes(ports, this.counters);
     this.#trackers = new Trackers(ports.tables, ports.settings, rules);
     this.#jobs = new Jobs(ports, rules);
@@ -72,6 +76,7 @@ export class SchedulerSide implements SchedulerHooks {
     this.#loads = new Loads(ports, rules, this.#jobs, this.#jobDeadlines, unstarted, this.counters);
     const parts = {
       rules,
+      gate: this.gate,
       jobs: this.#jobs,
       loads: this.#loads,
       lookups: this.#lookups,
@@ -111,10 +116,7 @@ export class SchedulerSide implements SchedulerHooks {
       this.#hashes.actorRestarted();
       return true;
     }
-    if (message.kind === "actorGone") {
-      this.#actorGone(message.actor);
-      return true;
-    }
+    if (message.kind === "actorGone") return this.#actorGone(message.actor);
     const { slot, generation } = message;
     const stale = this.counters.staleMessages;
     let ended = false;
@@ -126,11 +128,12 @@ export class SchedulerSide implements SchedulerHooks {
     return ended;
   }
 
-  #actorGone(actor: number): void {
+  #actorGone(actor: number): true {
     const lookup = actor === ACTOR_LOOKUP;
     if (lookup || actor === ACTOR_LOADER) this.#lookups.actorGone(lookup);
     if (lookup) this.#hashes.lookupGone();
     if (actor === ACTOR_SAVER) this.#saves.saverGone();
+    return true;
   }
 
   hashing(slot: number): boolean {
@@ -151,6 +154,8 @@ export class SchedulerSide implements SchedulerHooks {
       this.counters.refusedLoads++;
       return 0;
     }
+    const refusal = this.gate.refusal();
+    if (refusal !== OUTCOME_NONE) return this.#lookups.refuse(slot, refusal);
     // Whoever looks up a resumed request finds the hashes of its generated blocks in the row.
     this.#hashes.cover(slot, tokens);
     const hit = this.#lookups.poll(slot, tokens, this.#hashes.blocks(slot));

@@ -268,6 +268,15 @@ export const TRACE_EVENTS = {
     "final",
     "The storage engine is down and opened again with back-off (0), or has failed for good (1).",
   ),
+  poolOpened: event(41, "instant", "pool opened", "keysUnlike", "-", "This member uses the pool."),
+  poolClosed: event(
+    42,
+    "instant",
+    "pool closed",
+    "bytesUnlike",
+    "-",
+    "Identities clash: it computes.",
+  ),
 } as const;
 
 export type TraceEventName = keyof typeof TRACE_EVENTS;

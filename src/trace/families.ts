@@ -208,6 +208,10 @@ export const GAUGE_FAMILIES = {
   poolCapacityBytes: gauge("mooncake_kv_pool_capacity_bytes", "Bytes that the pool has room for."),
   poolKeys: gauge("mooncake_kv_pool_keys", "Keys in the pool."),
   engineOpen: gauge("mooncake_kv_engine_open", "1 while the storage engine is open, else 0."),
+  poolClosed: gauge(
+    "mooncake_kv_pool_closed",
+    "1 while the pool's other members keep other bytes under our keys and this one computes, else 0.",
+  ),
   engineHungCalls: gauge(
     "mooncake_kv_engine_hung_calls",
     "Calls that have been in the storage engine for more than 10 s.",

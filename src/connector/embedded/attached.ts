@@ -32,6 +32,7 @@ export interface ConnectorEnds extends SidePorts {
   /** worker_threads' threadId of the calling thread. */
   readonly threadId: number;
   readonly hashBlocks: NonNullable<SchedulerPorts["hashBlocks"]>;
+  readonly readMembership?: SchedulerPorts["readMembership"];
   /** KV events of this runtime's saves; null: none are made. */
   readonly events: KvEventSource | null;
   /** Wakes every actor that has got a message since the last call. */
@@ -86,6 +87,7 @@ export class Attached {
       flushWakes: () => ends.flushWakes(),
       hashBlocks: ends.hashBlocks,
       readLookup: (slot) => this.#lookupWord(slot),
+      ...(ends.readMembership === undefined ? {} : { readMembership: ends.readMembership }),
       waitLookup: (slot, seen, timeoutMs) => this.#waitLookup(slot, seen, timeoutMs),
     });
     this.#adopt();

@@ -1,0 +1,230 @@
+import { NONE } from "../../blocks/layout.ts";
+import { compareIdentities } from "../../connector/identity/compare.ts";
+import type { IdentityComparison, IdentityDifference } from "../../connector/identity/compare.ts";
+import { decodeIdentity, encodeIdentity } from "../../connector/identity/identity-value.ts";
+import type { PoolIdentity } from "../../connector/identity/identity.ts";
+import {
+  MEMBERSHIP_CLOSED,
+  MEMBERSHIP_NAMES,
+  MEMBERSHIP_OPEN,
+  MEMBERSHIP_UNKNOWN,
+} from "../../connector/membership.ts";
+import type { MembershipName } from "../../connector/membership.ts";
+import type { EngineState } from "../../native/binding.ts";
+import type { EngineCalls } from "../../store/engine-calls.ts";
+import type { TraceWriter } from "../../trace/events.ts";
+import type { Log } from "../step.ts";
+
+export interface IdentityCheckOptions {
+  readonly calls: Pick<EngineCalls, "getValue" | "putValue">;
+  readonly key: string;
+  readonly identity: PoolIdentity;
+  /** Bound of each call. */
+  readonly timeoutMs: number;
+  /** Runs `action` after `delayMs` unless the returned function is called first; must not keep the process alive. */
+  readonly after: (delayMs: number, action: () => void) => () => void;
+  /** Tells the scheduler side: a MEMBERSHIP_ number. */
+  readonly publish: (membership: number) => void;
+  readonly trace: TraceWriter;
+  readonly log: Log;
+}
+
+/** Where this member stands, JSON-able. */
+export interface MembershipStatus {
+  readonly membership: MembershipName;
+  /** What keeps the pool closed; empty unless it is. */
+  readonly differences: readonly IdentityDifference[];
+  /** Why nothing is shared with the member that published, though nothing is wrong; empty when something may be. */
+  readonly keyDifferences: readonly IdentityDifference[];
+}
+
+/** How often the published identity is read. */
+export const IDENTITY_PERIOD_MS = 60_000;
+const RETRY_MIN_MS = 500;
+const AGREED: IdentityComparison = { keys: [], bytes: [] };
+
+/**
+ * Publishes this member's identity unless one is there, and compares: when the engine opens (again) and every minute. Lives on the
+ * runtime's thread. What a member that starts at the same time does is decided by the pool: both read what was stored first.
+ */
+export class IdentityCheck {
+  readonly #options: IdentityCheckOptions;
+  readonly #value: Uint8Array;
+  /** Differences and values that the log was told of. */
+  readonly #told = new Set<string>();
+  #membership = MEMBERSHIP_UNKNOWN;
+  #compared = AGREED;
+  #engineOpen = false;
+  #checking: Promise<void> | undefined;
+  #cancelNext: (() => void) | undefined;
+  #retryMs = RETRY_MIN_MS;
+  #closed = false;
+
+  constructor(options: IdentityCheckOptions) {
+    this.#options = options;
+    this.#value = encodeIdentity(options.identity);
+  }
+
+  status(): MembershipStatus {
+    return {
+      membership: MEMBERSHIP_NAMES[this.#membership] ?? "unknown",
+      differences: this.#membership === MEMBERSHIP_CLOSED ? this.#compared.bytes : [],
+      keyDifferences: this.#compared.keys,
+    };
+  }
+
+  /** The engine's state, now and after each change. A pool that was lost may come back with other members in it. */
+  engineChanged(state: EngineState): void {
+    this.#engineOpen = state === "open";
+    if (this.#engineOpen) void this.check();
+    else this.#become(MEMBERSHIP_UNKNOWN);
+  }
+
+  /** Resolves when an answer is there, or after `timeoutMs`; at once while the engine is not open. Never rejects. */
+  async settle(timeoutMs: number): Promise<void> {
+    const checking = this.#checking;
+    if (checking === undefined || !this.#engineOpen) return;
+    let cancel = (): void => undefined;
+    const late = new Promise<void>((resolve) => {
+      cancel = this.#options.after(timeoutMs, resolve);
+    });
+    await Promise.race([checking, late]);
+    cancel();
+  }
+
+  /** Reads and compares now; calls at the same time share one check. Never rejects. */
+  check(): Promise<void> {
+    this.#checking ??= this.#check().finally(() => {
+      this.#checking = undefined;
+    });
+    return this.#checking;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancelNext?.();
+  }
+
+  async #check(): Promise<void> {
+    this.#cancelNext?.();
+    this.#cancelNext = undefined;
+    const answered = await this.#readOrPublish();
+    if (this.#closed) return;
+    if (answered) this.#retryMs = RETRY_MIN_MS;
+    const delayMs = answered ? IDENTITY_PERIOD_MS : this.#retryMs;
+    if (!answered) this.#retryMs = Math.min(this.#retryMs * 2, IDENTITY_PERIOD_MS);
+    this.#cancelNext = this.#options.after(delayMs, () => void this.check());
+  }
+
+  /** False: the engine gave no answer. What was known stays, because an engine that is lost says so by its state. */
+  async #readOrPublish(): Promise<boolean> {
+    const { calls, key, timeoutMs, log } = this.#options;
+    const read = await calls.getValue(key, timeoutMs);
+    if (!read.ok) return this.#unanswered(read.code, read.text);
+    if (read.value !== null) return this.#compare(read.value);
+    const put = await calls.putValue(key, this.#value, timeoutMs);
+    // Of two members that found nothing, one has stored: both go by what is there.
+    const again = await calls.getValue(key, timeoutMs);
+    if (!again.ok) return this.#unanswered(again.code, again.text);
+    if (again.value !== null) return this.#compare(again.value);
+    if (!put.ok)
+      this.#warnOnce(
+        `unpublished ${put.code}`,
+        { key, code: put.code, problem: put.text },
+        "the pool did not take this member's identity: others cannot compare theirs with it",
+        log,
+      );
+    this.#apply(AGREED);
+    return true;
+  }
+
+  #unanswered(code: number, problem: string): false {
+    const { key, log } = this.#options;
+    log.debug({ key, code, problem }, "the pool did not answer for the identity of its members");
+    if (this.#engineOpen && this.#membership === MEMBERSHIP_UNKNOWN)
+      this.#warnOnce(
+        "unanswered",
+        { key, code, problem },
+        "the identity of the pool's members cannot be read: requests are computed until it can",
+        log,
+      );
+    return false;
+  }
+
+  #compare(value: Uint8Array): true {
+    const { key, identity, log } = this.#options;
+    const read = decodeIdentity(value);
+    if (read.ok) this.#apply(compareIdentities(identity, read.identity));
+    else {
+      this.#warnOnce(
+        `unreadable ${read.problem}`,
+        { key, problem: read.problem },
+        `the identity of the pool's members is not compared: ${read.problem}. A newer version of this software may have ` +
+          "written it; run the same version in every process that shares the pool.",
+        log,
+      );
+      this.#apply(AGREED);
+    }
+    return true;
+  }
+
+  #apply(compared: IdentityComparison): void {
+    // The answer may be older than the loss of the engine.
+    if (!this.#engineOpen || this.#closed) return;
+    this.#compared = compared;
+    for (const difference of compared.keys) this.#warnOfKeys(difference);
+    for (const difference of compared.bytes) this.#warnOfBytes(difference);
+    this.#become(compared.bytes.length > 0 ? MEMBERSHIP_CLOSED : MEMBERSHIP_OPEN);
+  }
+
+  #become(membership: number): void {
+    const before = this.#membership;
+    if (before === membership) return;
+    const { publish, trace, log, key } = this.#options;
+    this.#membership = membership;
+    publish(membership);
+    if (membership === MEMBERSHIP_CLOSED)
+      trace.record("poolClosed", NONE, NONE, this.#compared.bytes.length, NONE);
+    else if (membership === MEMBERSHIP_OPEN)
+      trace.record("poolOpened", NONE, NONE, this.#compared.keys.length, NONE);
+    if (before !== MEMBERSHIP_CLOSED || membership !== MEMBERSHIP_OPEN) return;
+    // Told anew should it happen again.
+    this.#told.clear();
+    log.warn(
+      { key },
+      "the pool is open to this member again: what is published there agrees with it",
+    );
+  }
+
+  #warnOfKeys({ field, ours, theirs }: IdentityDifference): void {
+    const { key, log } = this.#options;
+    const name = field.replace("keys.", "");
+    this.#warnOnce(
+      `${field} ${theirs}`,
+      { key, field: name, ours, theirs },
+      `this member and the pool's others form keys differently, so no block is shared: ${name} is ${ours} here and ${theirs} ` +
+        `there. Give ${name} the same value in every process that shares the pool.`,
+      log,
+    );
+  }
+
+  #warnOfBytes({ field, ours, theirs }: IdentityDifference): void {
+    const { key, log } = this.#options;
+    const name = field.replace("bytes.", "");
+    const told = `${field} ${theirs}`;
+    if (this.#told.has(told)) return;
+    this.#told.add(told);
+    log.error(
+      { key, field: name, ours, theirs },
+      `the pool is closed for this member, which computes everything: others keep different bytes under the same keys: ${name} ` +
+        `is ${ours} here and ${theirs} there. Set cache_prefix to a name of its own for each kind of deployment, or give ${name} ` +
+        "the same value everywhere and empty the pool.",
+    );
+  }
+
+  #warnOnce(told: string, fields: object, text: string, log: Log): void {
+    if (this.#told.has(told)) return;
+    this.#told.add(told);
+    log.warn(fields, text);
+  }
+}

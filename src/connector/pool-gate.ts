@@ -1,0 +1,37 @@
+import { OUTCOME_CANCELLED, OUTCOME_NONE } from "../actors/messages.ts";
+import type { Lookups } from "./lookups.ts";
+import { MEMBERSHIP_OPEN, membershipRefusal } from "./membership.ts";
+import type { SchedulerPorts } from "./ports.ts";
+
+/** Whether the scheduler side may look into the pool and save to it: as a member that agrees with the others, and not amid a reset. */
+export class PoolGate {
+  readonly #ports: Pick<SchedulerPorts, "readMembership">;
+  readonly #lookups: Pick<Lookups, "forgetAnswers">;
+  #paused = false;
+
+  constructor(
+    ports: Pick<SchedulerPorts, "readMembership">,
+    lookups: Pick<Lookups, "forgetAnswers">,
+  ) {
+    this.#ports = ports;
+    this.#lookups = lookups;
+  }
+
+  /** Why the pool is not used now, an OUTCOME_ code; OUTCOME_NONE: it is. */
+  refusal(): number {
+    const { readMembership } = this.#ports;
+    const refusal = membershipRefusal(
+      readMembership === undefined ? MEMBERSHIP_OPEN : readMembership(),
+    );
+    return refusal === OUTCOME_NONE && this.#paused ? OUTCOME_CANCELLED : refusal;
+  }
+
+  /** For a reset: until `resume` nothing is looked up or saved, and what was found before does not count any more. */
+  pause(): void {
+    this.#paused = true;
+    this.#lookups.forgetAnswers();
+  }
+  resume(): void {
+    this.#paused = false;
+  }
+}
