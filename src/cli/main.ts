@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { MooncakeKvError } from "../errors.ts";
 import { packageRoot } from "../worker-entry.ts";
+import { addDoctorCommand } from "./doctor/doctor.ts";
 import { addPoolCommand } from "./pool/commands.ts";
 import { addServeCommand } from "./serve.ts";
 
@@ -20,6 +21,7 @@ async function main(): Promise<void> {
     .exitOverride();
   addServeCommand(program);
   addPoolCommand(program);
+  addDoctorCommand(program);
   await program.parseAsync(process.argv);
 }
 
