@@ -1,0 +1,138 @@
+// Goal: a request is cut into calls that never exceed what the store takes, and gathered values are the same bytes.
+// Method: plans over requests of many shapes, checked call by call against the limits; no interpreter is needed.
+#include <numeric>
+
+#include "engines/mooncake/call_plan.h"
+#include "engines/mooncake/master_address.h"
+#include "support.h"
+
+namespace {
+
+using namespace mooncake_kv;
+using namespace mooncake_kv::mooncake;
+
+class MooncakePlan : public testing::Test {
+ protected:
+  /** One value of `segments` segments each `stride` bytes apart. */
+  void add(size_t segments, uint64_t bytes) {
+    request.addKey(1)[0] = 'k';
+    for (size_t index = 0; index < segments; index++) {
+      request.addSegment(*memory, at, bytes);
+      at += bytes + 64;
+    }
+  }
+  std::vector<PlannedCall> plan() {
+    std::vector<PlannedCall> calls;
+    for (uint32_t from = 0; from < request.count(); from = calls.back().to) calls.push_back(nextCall(request, from, limits));
+    return calls;
+  }
+  static std::vector<uint32_t> ends(const std::vector<PlannedCall>& calls) {
+    std::vector<uint32_t> ends;
+    for (const PlannedCall& call : calls) ends.push_back(call.to);
+    return ends;
+  }
+
+  void SetUp() override { request.begin(layout::OPERATION_PUT); }
+
+  std::shared_ptr<Memory> memory = Memory::createMemfd(64 << 20);
+  PoolRequest request;
+  CallLimits limits{.keysMax = 100, .bytesMax = 0, .piecesMax = 1000, .stagingBytes = 1 << 20};
+  uint64_t at = 0;
+};
+
+TEST_F(MooncakePlan, EveryKeyIsInOneCallAndNoLimitIsExceeded) {
+  for (int round = 0; round < 50; round++) {
+    add(1, 4096);
+    add(2, 512 << 10);
+    add(64, 1024);
+    add(7, 100'000);
+  }
+  limits.keysMax = 9;
+  limits.piecesMax = 11;
+  uint32_t next = 0;
+  for (const PlannedCall& call : plan()) {
+    EXPECT_EQ(call.from, next);
+    ASSERT_GT(call.to, call.from);
+    EXPECT_LE(call.to - call.from, limits.keysMax);
+    uint64_t pieces = 0, bytes = 0;
+    for (uint32_t index = call.from; index < call.to; index++) {
+      pieces += call.staged ? 1 : request.segments(index).size();
+      bytes += request.valueBytes(index);
+    }
+    EXPECT_LE(pieces, limits.piecesMax);
+    if (call.staged) {
+      EXPECT_LE(bytes, limits.stagingBytes);
+    }
+    next = call.to;
+  }
+  EXPECT_EQ(next, request.count());
+}
+
+TEST_F(MooncakePlan, ManySmallSegmentsAreGatheredAndLargeOnesAreNot) {
+  add(64, 1024);
+  add(64, 1024);
+  add(1, 1024);
+  add(4, 200'000);
+  const std::vector<PlannedCall> calls = plan();
+  ASSERT_EQ(ends(calls), (std::vector<uint32_t>{2, 4}));
+  EXPECT_TRUE(calls[0].staged);
+  EXPECT_FALSE(calls[1].staged);
+}
+
+TEST_F(MooncakePlan, NothingIsGatheredWithoutAStagingBuffer) {
+  limits.stagingBytes = 0;
+  add(64, 1024);
+  EXPECT_FALSE(plan()[0].staged);
+}
+
+TEST_F(MooncakePlan, AValueAboveALimitTravelsAlone) {
+  limits.piecesMax = 3;
+  add(1, 4096);
+  add(5, 300'000);
+  add(1, 4096);
+  EXPECT_EQ(ends(plan()), (std::vector<uint32_t>{1, 2, 3}));
+}
+
+TEST_F(MooncakePlan, ReadsKeepToTheOwnersStagingBuffer) {
+  limits.bytesMax = 2 * stagedOnDisk(10'000);
+  for (int index = 0; index < 5; index++) add(1, 10'000);
+  EXPECT_EQ(ends(plan()), (std::vector<uint32_t>{2, 4, 5}));
+  EXPECT_EQ(stagedOnDisk(10'000), 3u * 4096 + 8192);
+}
+
+TEST_F(MooncakePlan, GatheredValuesAreTheirSegmentsOneAfterTheOther) {
+  add(3, 1000);
+  add(2, 77);
+  std::iota(memory->data(), memory->data() + at, uint8_t{1});
+  const PlannedCall call = nextCall(request, 0, limits);
+  ASSERT_EQ(call.to, 2u);
+  std::vector<uint8_t> buffer(1 << 20);
+  gather(request, call, buffer.data());
+  Transfer staged, direct;
+  fillTransfer(request, call, buffer.data(), staged);
+  fillTransfer(request, call, nullptr, direct);
+  EXPECT_EQ(staged.pieceEnds, (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(direct.pieceEnds, (std::vector<uint32_t>{3, 5}));
+  std::vector<uint8_t> joined;
+  for (const Piece& piece : direct.pieces) joined.insert(joined.end(), piece.address, piece.address + piece.bytes);
+  EXPECT_TRUE(std::equal(joined.begin(), joined.end(), buffer.begin()));
+  EXPECT_EQ(staged.pieces[1].address, buffer.data() + 3000);
+
+  const std::vector<uint8_t> before(memory->data(), memory->data() + at);
+  std::memset(memory->data(), 0, at);
+  scatter(request, 0, staged.pieces[0].address);
+  scatter(request, 1, staged.pieces[1].address);
+  for (uint32_t index = 0; index < 2; index++) {
+    for (const PoolSegment& segment : request.segments(index)) {
+      EXPECT_EQ(std::memcmp(segment.address(), before.data() + segment.offset, segment.bytes), 0);
+    }
+  }
+}
+
+TEST(MasterAddress, SaysWhyItCannotBeReached) {
+  EXPECT_NE(whyUnreachable("127.0.0.1:1", 1000), "");
+  EXPECT_NE(whyUnreachable("no-such-host.invalid:50051", 1000), "");
+  EXPECT_EQ(whyUnreachable("etcd://127.0.0.1:2379", 1000), "");
+}
+
+}  // namespace
