@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { MooncakeKvError } from "../errors.ts";
 import { packageRoot } from "../worker-entry.ts";
+import { addConfigCommand } from "./config/commands.ts";
 import { addDoctorCommand } from "./doctor/doctor.ts";
 import { addPoolCommand } from "./pool/commands.ts";
 import { addServeCommand } from "./serve.ts";
@@ -22,6 +23,7 @@ async function main(): Promise<void> {
   addServeCommand(program);
   addPoolCommand(program);
   addDoctorCommand(program);
+  addConfigCommand(program);
   await program.parseAsync(process.argv);
 }
 

@@ -185,6 +185,13 @@ export function loadStoreConfig(
       remedy: "Set it to the path of the store's JSON file.",
     });
   }
+  const file = readStoreFile(path);
+  const config = parseStoreConfig(file);
+  return { config, warnings: checkStoreConfig(file, config, preferredSegment) };
+}
+
+/** The file as it is written. Throws MISSING when it cannot be read, INVALID_VALUE when it is no JSON object. Blocks on the disk. */
+export function readStoreFile(path: string): Readonly<Record<string, unknown>> {
   let text: string;
   try {
     text = readFileSync(path, "utf8");
@@ -198,9 +205,7 @@ export function loadStoreConfig(
       cause,
     });
   }
-  const file = parseJsonRecord(text, path);
-  const config = parseStoreConfig(file);
-  return { config, warnings: checkStoreConfig(file, config, preferredSegment) };
+  return parseJsonRecord(text, path);
 }
 
 function isMode(value: unknown): value is StoreMode {
