@@ -1,6 +1,7 @@
 #include "core/memory.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,11 @@ namespace mooncake_kv {
 namespace {
 
 std::atomic<uint64_t> lastNumber{0};
+
+Error refused(size_t bytes, const char* call, int error) {
+  return Error("CAPACITY", "bytes", std::to_string(bytes), std::string(call) + " failed: " + std::strerror(error),
+               "Ask for fewer bytes, or raise the memory limit of this process.");
+}
 
 }  // namespace
 
@@ -41,22 +47,34 @@ Memory::~Memory() {
 }
 
 std::shared_ptr<Memory> Memory::createMemfd(size_t bytes) {
-  const auto refuse = [&](const char* call, int error) {
-    return Error("CAPACITY", "bytes", std::to_string(bytes), std::string(call) + " failed: " + std::strerror(error),
-                 "Ask for fewer bytes, or raise the memory limit of this process.");
-  };
   const int descriptor = memfd_create("mooncake-kv", MFD_CLOEXEC);
-  if (descriptor < 0) throw refuse("memfd_create", errno);
+  if (descriptor < 0) throw refused(bytes, "memfd_create", errno);
   if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
     const int error = errno;
     close(descriptor);
-    throw refuse("ftruncate", error);
+    throw refused(bytes, "ftruncate", error);
   }
+  return mapMemfd(descriptor, bytes);
+}
+
+std::shared_ptr<Memory> Memory::openMemfd(int fileDescriptor, size_t bytes) {
+  struct stat found {};
+  // Past its end a map raises SIGBUS.
+  if (bytes == 0 || fstat(fileDescriptor, &found) != 0 || static_cast<uint64_t>(found.st_size) < bytes) {
+    close(fileDescriptor);
+    throw invalidValue("bytes", static_cast<int64_t>(bytes), "the descriptor has no such memory behind it", "Pass a memfd and its size.");
+  }
+  std::shared_ptr<Memory> memory = mapMemfd(fileDescriptor, bytes);
+  madvise(memory->data(), bytes, MADV_DONTFORK);
+  return memory;
+}
+
+std::shared_ptr<Memory> Memory::mapMemfd(int descriptor, size_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (data == MAP_FAILED) {
     const int error = errno;
     close(descriptor);
-    throw refuse("mmap", error);
+    throw refused(bytes, "mmap", error);
   }
   // Advice only: kernels without huge pages for shared memory refuse it, which costs speed and nothing else.
   madvise(data, bytes, MADV_HUGEPAGE);

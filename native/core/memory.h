@@ -33,6 +33,11 @@ class Memory {
    * a helper thread (0.6 ms a MiB; 512 MiB would hold an event loop for a third of a second), which ends with the memory.
    */
   static std::shared_ptr<Memory> createMemfd(size_t bytes);
+  /**
+   * Another process's memfd: maps `bytes` of it, which are populated likewise, and owns the descriptor from here on, whatever
+   * happens. Programs that this process forks do not get the map, so that the bytes are quiet once this process is gone.
+   */
+  static std::shared_ptr<Memory> openMemfd(int fileDescriptor, size_t bytes);
   /** `lastHoldDropped` runs once, on whatever thread drops the last hold. */
   static std::shared_ptr<Memory> adoptHost(void* data, size_t bytes, std::function<void()> lastHoldDropped);
 
@@ -54,6 +59,7 @@ class Memory {
 
  private:
   Memory(Kind kind, void* data, size_t bytes, int fileDescriptor, std::function<void()> lastHoldDropped);
+  static std::shared_ptr<Memory> mapMemfd(int fileDescriptor, size_t bytes);
   void populateAll();
 
   static constexpr uint64_t CLOSED = uint64_t{1} << 63;
