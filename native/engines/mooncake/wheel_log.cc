@@ -172,6 +172,7 @@ bool catchWheelLog() {
 }
 
 std::vector<LogLine> takeWheelLog(size_t linesMax) { return lines().take(linesMax); }
+void addLogLine(LogLine line) { lines().push(std::move(line)); }
 void wakeForWheelLog(std::function<void()> wake) { lines().wakeWith(std::move(wake)); }
 void sendWheelLogTo(const std::string& path) { lines().sendTo(path); }
 std::string lastWheelError() { return lines().lastError(); }

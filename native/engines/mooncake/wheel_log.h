@@ -30,6 +30,9 @@ std::vector<LogLine> takeWheelLog(size_t linesMax);
 inline constexpr size_t LOG_LINES_MAX = 1024;
 inline constexpr uint32_t LOG_LINES_A_SECOND = 5;
 
+/** Adds a line that another process's wheel has logged; bounded as this one's. */
+void addLogLine(LogLine line);
+
 /** Called when the first line waits, from any thread of the wheel, so it must neither block nor log. Null: nobody. */
 void wakeForWheelLog(std::function<void()> wake);
 
