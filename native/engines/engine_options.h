@@ -1,6 +1,7 @@
 // What a person sets of each kind of engine.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -60,6 +61,15 @@ struct ChildOptions {
   uint32_t existsThreads = 2;
   uint32_t getThreads = 4;
   uint32_t putThreads = 4;
+  /**
+   * A call that the child does not answer for so long ends with the child: only its death tells that nothing writes into the call's
+   * blocks any more. Longer than the longest call that ends by itself (the wheel's reads from a dead owner: 60 s).
+   */
+  std::chrono::milliseconds callTimeout{90'000};
+  /** Shorter than EngineHost::Options::openTimeout, so that what hangs here is ended here. */
+  std::chrono::milliseconds openTimeout{110'000};
+  /** How long the child may take to close its engine. */
+  std::chrono::milliseconds closeTimeout{4'000};
 };
 
 }  // namespace mooncake_kv

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "core/error.h"
+#include "engines/child/child_engine.h"
 #include "engines/local/local_engine.h"
 #include "engines/mooncake/open_mooncake.h"
 
@@ -26,12 +27,22 @@ EngineRecipe recipe(const LocalOptions& options) {
           }};
 }
 
-Error unsupported(const char* kind) {
-  return Error("UNSUPPORTED", "kind", kind, "the addon has no engine of this kind", "Use \"local\" or \"mooncake\".");
-}
-
 EngineRecipe recipe(const MooncakeOptions& options) { return mooncake::recipe(options); }
-EngineRecipe recipe(const ChildOptions&) { throw unsupported("\"child\""); }
+
+EngineRecipe recipe(const ChildOptions& options) {
+  if (options.inner == nullptr || std::holds_alternative<ChildOptions>(*options.inner)) {
+    throw invalidValue("inner", "", "a child opens an engine itself", "Name the engine that the child shall open.");
+  }
+  if (options.executable.empty()) throw invalidValue("executable", "\"\"", "there is no program", "Pass the path of mooncake-kv-engine.");
+  const LaneThreads lanes{.exists = options.existsThreads, .get = options.getThreads, .put = options.putThreads, .control = 1};
+  if (child::linksOf(options) > child::Wire::DESCRIPTORS_MAX) {
+    throw invalidValue("existsThreads + getThreads + putThreads", child::linksOf(options), "a child serves no more than 249 threads", "Ask for fewer.");
+  }
+  // Its other options are wrong or right in the child, which may find other libraries and settings.
+  const uint64_t partBytesMin = std::holds_alternative<LocalOptions>(*options.inner) ? LOCAL_PART_BYTES : 0;
+  return {.traits = {.lanes = lanes, .mayHang = true, .partBytesMin = partBytesMin},
+          .make = [options] { return std::make_shared<child::ChildEngine>(options); }};
+}
 
 }  // namespace
 

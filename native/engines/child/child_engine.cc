@@ -1,0 +1,160 @@
+#include "engines/child/child_engine.h"
+
+#include "core/codes.h"
+
+namespace mooncake_kv::child {
+
+namespace {
+
+using Clock = ChildProcess::Clock;
+
+/** For a call that finds all links in use, which only more callers than the host has threads can bring about. */
+constexpr std::chrono::milliseconds FREE_LINK_POLL{100};
+
+std::vector<uint8_t>& messageBuffer() {
+  static thread_local std::vector<uint8_t> bytes;
+  return bytes;
+}
+
+}  // namespace
+
+ChildEngine::~ChildEngine() {
+  if (process_ != nullptr) process_->end(Clock::now());
+}
+
+void ChildEngine::open(Lost lost) {
+  std::vector<Descriptor> theirs;
+  for (uint32_t index = 0; index < linksOf(options_); index++) {
+    auto [ours, other] = socketPair();
+    links_.push_back(std::make_unique<Wire>(std::move(ours)));
+    links_.back()->limit(options_.callTimeout);
+    free_.push_back(links_.back().get());
+    theirs.push_back(std::move(other));
+  }
+  process_ = ChildProcess::start(options_, std::move(theirs), std::move(lost));
+  keep(process_->awaitOpen(Clock::now() + options_.openTimeout));
+}
+
+void ChildEngine::close() {
+  process_->end(Clock::now() + options_.closeTimeout);
+  process_->awaitDeath();
+}
+
+template <typename Read>
+int32_t ChildEngine::ask(std::span<const uint8_t> message, std::span<const int> descriptors, Read&& read) {
+  if (message.size() > MESSAGE_BYTES_MAX) return code::ENGINE_ERROR;
+  Wire* link = takeLink();
+  if (link == nullptr) return code::ENGINE_DOWN;
+  std::span<const uint8_t> answer;
+  Outcome outcome = link->send(message, descriptors);
+  if (outcome == Outcome::done) outcome = link->receive(answer);
+  std::string why = outcome == Outcome::timedOut ? "did not answer a call in time and was killed" : "";
+  if (outcome == Outcome::done) {
+    try {
+      Reader reader(answer);
+      read(reader);
+      NumberedStatistics statistics;
+      statisticsFields(reader, statistics);
+      keep(statistics);
+      giveBack(link);
+      return code::OK;
+    } catch (const Malformed& malformed) {
+      why = std::string("sent a wrong answer and was killed: ") + malformed.what();
+    }
+  }
+  // Whether it still works on the call nobody knows, but a dead process writes into no block.
+  process_->kill(why);
+  process_->awaitDeath();
+  return outcome == Outcome::closed ? code::ENGINE_DOWN : code::ENGINE_ERROR;
+}
+
+Wire* ChildEngine::takeLink() {
+  std::unique_lock lock(mutex_);
+  while (free_.empty()) {
+    lock.unlock();
+    if (process_->isDead()) return nullptr;
+    lock.lock();
+    given_.wait_for(lock, FREE_LINK_POLL, [&] { return !free_.empty(); });
+  }
+  Wire* link = free_.back();
+  free_.pop_back();
+  return link;
+}
+
+void ChildEngine::giveBack(Wire* link) {
+  {
+    std::lock_guard lock(mutex_);
+    free_.push_back(link);
+  }
+  given_.notify_one();
+}
+
+void ChildEngine::keep(const NumberedStatistics& read) {
+  std::lock_guard lock(mutex_);
+  if (read.number > statistics_.number) statistics_ = read;
+}
+
+EngineStatistics ChildEngine::statistics() const {
+  std::lock_guard lock(mutex_);
+  return statistics_.statistics;
+}
+
+int32_t ChildEngine::run(PoolRequest& request) {
+  Writer writer(messageBuffer());
+  writer(Kind::run);
+  writeRequest(writer, request);
+  int32_t status = code::OK;
+  const int32_t asked = ask(writer.finish(), {}, [&](Reader& reader) { status = readResults(reader, request); });
+  return asked == code::OK ? status : asked;
+}
+
+ControlReply ChildEngine::control(const ControlRequest& request) {
+  Writer writer(messageBuffer());
+  writer(Kind::control);
+  controlRequestFields(writer, request);
+  ControlReply reply;
+  const int32_t asked = ask(writer.finish(), {}, [&](Reader& reader) { controlReplyFields(reader, reply); });
+  if (asked != code::OK) return {.status = asked, .text = "the engine's process is gone"};
+  return reply;
+}
+
+bool ChildEngine::corrupt(const std::string& key, uint64_t byteOffset) {
+  Writer writer(messageBuffer());
+  writer(Kind::corrupt, key, byteOffset);
+  bool flipped = false;
+  ask(writer.finish(), {}, [&](Reader& reader) { reader(flipped); });
+  return flipped;
+}
+
+void ChildEngine::registerMemory(const Memory& memory) {
+  if (memory.kind() != Memory::Kind::memfd) {
+    throw Error("UNSUPPORTED", "kvMemory", std::to_string(memory.bytes()) + " bytes of a user's own memory",
+                "an engine in a child process sees memfd regions only",
+                "Use managed KV memory (kvMemory: { kind: \"managed\" }), or set engine_process to \"in_process\".");
+  }
+  Writer writer(messageBuffer());
+  writer(Kind::registerMemory, memory.number(), static_cast<uint64_t>(memory.bytes()));
+  const int descriptor = memory.fileDescriptor();
+  askForMemory(writer.finish(), {&descriptor, 1});
+}
+
+void ChildEngine::unregisterMemory(const Memory& memory) {
+  if (process_->isDead()) return;
+  Writer writer(messageBuffer());
+  writer(Kind::unregisterMemory, memory.number());
+  askForMemory(writer.finish(), {});
+}
+
+void ChildEngine::askForMemory(std::span<const uint8_t> message, std::span<const int> descriptors) {
+  std::unique_ptr<Error> refusal;
+  const int32_t asked = ask(message, descriptors, [&](Reader& reader) {
+    if (!reader.take<bool>()) refusal = std::make_unique<Error>(readError(reader));
+  });
+  if (refusal != nullptr) throw *refusal;
+  if (asked != code::OK) {
+    throw Error("UNREACHABLE", "engine_process", "", "the engine's process ended while it was told of KV memory",
+                "It is started again by itself; see the log for why it ended.");
+  }
+}
+
+}  // namespace mooncake_kv::child
