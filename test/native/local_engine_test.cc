@@ -284,7 +284,7 @@ TEST_F(LocalEngineTest, KeysAndRemovalByPrefix) {
 }
 
 TEST(OpenEngine, OptionsThatNoEngineAccepts) {
-  EXPECT_EQ(support::errorOf([] { openEngine(MooncakeOptions{}); }), "UNSUPPORTED");
+  EXPECT_EQ(support::errorOf([] { openEngine(MooncakeOptions{}); }), "INVALID_VALUE");
   EXPECT_EQ(support::errorOf([] { openEngine(LocalOptions{"", 1, 1, false}); }), "INVALID_VALUE");
   EXPECT_EQ(support::errorOf([] { openEngine(LocalOptions{"x", 0, 1, false}); }), "INVALID_VALUE");
 }
