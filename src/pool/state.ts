@@ -69,6 +69,7 @@ export function livingPools(folder: string): PoolRecord[] {
     if (record === null) return [];
     if ([record.keeper, ...record.processes].some(isRunning)) return [record];
     rmSync(join(folder, name), { recursive: true, force: true });
+    rmSync(record.logFolder, { recursive: true, force: true });
     return [];
   });
 }

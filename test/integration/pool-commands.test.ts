@@ -113,6 +113,7 @@ test("a keeper that was killed leaves processes; `pool stop` ends them by their 
   const stopped = await run(["stop", "--port", String(started.port), "--json"]);
   expect(JSON.parse(stopped.output)).toEqual({ stopped: [started.port] });
   expect(await waitUntilGone(started.processes, 0)).toBe(true);
+  expect(existsSync(started.logFolder), "nor files").toBe(false);
 });
 
 test("a master that dies ends the command with its last words", async () => {
