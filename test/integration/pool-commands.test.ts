@@ -123,47 +123,56 @@ test("a master that dies ends the command with its last words", async () => {
   expect(child.errors()).toContain('mooncake_master: ended by itself (got "signal SIGKILL")');
 });
 
-test("statistics count keys, use and identities; purge removes one deployment's keys and nothing else", async () => {
-  const started = await startDetached(["--owner", "--master-flag", "default_kv_lease_ttl=10m"]);
-  const store = started.store;
-  const long = "x".repeat(4096);
-  await putTexts(store, {
-    "team.a@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00": long,
-    "team.a@model@mooncake-kv-identity": '{"dtype":"float16"}',
-    "teamXa@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00": long,
-    "not-team.a@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00": long,
-    "model@mooncake-kv-identity": "no JSON",
-  });
-  const before = JSON.parse((await run(["stats", "--json"])).output) as PoolStats;
-  expect(before).toMatchObject({
-    keys: 5,
-    keysByFirstPart: { "team.a": 2, teamXa: 1, "not-team.a": 1, model: 1 },
-    identitiesProblem: null,
-    memory: { bytesMax: 64 * 1024 ** 2 },
-  });
-  expect(before.memory.bytesUsed).toBeGreaterThan(3 * 4096);
-  expect(before.identities.toSorted((left, right) => left.key.localeCompare(right.key))).toEqual([
-    { key: "model@mooncake-kv-identity", value: "no JSON" },
-    { key: "team.a@model@mooncake-kv-identity", value: { dtype: "float16" } },
-  ]);
+// A dozen processes one after the other: the time is for a machine that does much else.
+test(
+  "statistics count keys, use and identities; purge removes one deployment's keys and nothing else",
+  { timeout: 240_000 },
+  async () => {
+    const started = await startDetached(["--owner", "--master-flag", "default_kv_lease_ttl=10m"]);
+    const store = started.store;
+    const long = "x".repeat(4096);
+    await putTexts(store, {
+      "team.a@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00": long,
+      "team.a@model@mooncake-kv-identity": '{"dtype":"float16"}',
+      "teamXa@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00": long,
+      "not-team.a@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00": long,
+      "model@mooncake-kv-identity": "no JSON",
+    });
+    const before = JSON.parse((await run(["stats", "--json"])).output) as PoolStats;
+    expect(before).toMatchObject({
+      keys: 5,
+      keysByFirstPart: { "team.a": 2, teamXa: 1, "not-team.a": 1, model: 1 },
+      identitiesProblem: null,
+      memory: { bytesMax: 64 * 1024 ** 2 },
+    });
+    expect(before.memory.bytesUsed).toBeGreaterThan(3 * 4096);
+    expect(before.identities.toSorted((left, right) => left.key.localeCompare(right.key))).toEqual([
+      { key: "model@mooncake-kv-identity", value: "no JSON" },
+      { key: "team.a@model@mooncake-kv-identity", value: { dtype: "float16" } },
+    ]);
 
-  // Reading the identities has leased them, so a plain purge leaves that one key, and says so.
-  const plain = await run(["purge", "--prefix", "team.a", "--yes", "--json"]);
-  expect(JSON.parse(plain.output)).toEqual({ prefix: "team.a", removed: 1, left: 1 });
-  const forced = await run(["purge", "--prefix", "team.a", "--yes", "--force"]);
-  expect(forced.output).toContain('removed 1 keys that begin with "team.a@"');
-  const after = JSON.parse((await run(["stats", "--json"])).output) as PoolStats;
-  expect(after.keysByFirstPart).toEqual({ teamXa: 1, "not-team.a": 1, model: 1 });
-  const kept =
-    'answer = store.get("teamXa@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00").decode()';
-  expect(await pythonClient(store, kept)).toBe(long);
+    const asked = await run(["purge", "--prefix", "team.a"]);
+    expect(asked, "there is no terminal to ask").toMatchObject({ code: 1, output: "" });
+    expect(asked.errors).toContain("--yes");
 
-  const all = await run(["purge", "--all", "--force", "--yes", "--json"]);
-  expect(JSON.parse(all.output)).toEqual({ prefix: null, removed: 3, left: 0 });
-  await run(["stop", "--port", String(started.port)]);
-});
+    // Reading the identities has leased them, so a plain purge leaves that one key, and says so.
+    const plain = await run(["purge", "--prefix", "team.a", "--yes", "--json"]);
+    expect(JSON.parse(plain.output)).toEqual({ prefix: "team.a", removed: 1, left: 1 });
+    const forced = await run(["purge", "--prefix", "team.a", "--yes", "--force"]);
+    expect(forced.output).toContain('removed 1 keys that begin with "team.a@"');
+    const after = JSON.parse((await run(["stats", "--json"])).output) as PoolStats;
+    expect(after.keysByFirstPart).toEqual({ teamXa: 1, "not-team.a": 1, model: 1 });
+    const kept =
+      'answer = store.get("teamXa@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00").decode()';
+    expect(await pythonClient(store, kept)).toBe(long);
 
-test("what cannot be meant is refused, with the remedy", async () => {
+    const all = await run(["purge", "--all", "--force", "--yes", "--json"]);
+    expect(JSON.parse(all.output)).toEqual({ prefix: null, removed: 3, left: 0 });
+    await run(["stop", "--port", String(started.port)]);
+  },
+);
+
+test("what cannot be meant is refused, with the remedy", { timeout: 240_000 }, async () => {
   const refusals: [args: string[], says: string[]][] = [
     [
       ["purge", "--yes"],
@@ -229,14 +238,4 @@ test("without a master nothing hangs: statistics and purge say who did not answe
   const purge = await run(["purge", "--prefix", "a", "--yes", "--config", config]);
   expect(purge).toMatchObject({ code: 1, output: "" });
   expect(purge.errors).toContain("the master cannot be reached");
-});
-
-test("a question needs a terminal or --yes", async () => {
-  const started = await startDetached(["--owner"]);
-  await putTexts(started.store, { "team@model@00": "x" });
-  const purge = await run(["purge", "--prefix", "team"]);
-  expect(purge).toMatchObject({ code: 1, output: "" });
-  expect(purge.errors).toContain("--yes");
-  expect(JSON.parse((await run(["stats", "--json"])).output)).toMatchObject({ keys: 1 });
-  await run(["stop", "--port", String(started.port)]);
 });
