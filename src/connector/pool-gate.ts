@@ -26,6 +26,11 @@ export class PoolGate {
     return refusal === OUTCOME_NONE && this.#paused ? OUTCOME_CANCELLED : refusal;
   }
 
+  /** A reset is under way. */
+  get paused(): boolean {
+    return this.#paused;
+  }
+
   /** For a reset: until `resume` nothing is looked up or saved, and what was found before does not count any more. */
   pause(): void {
     this.#paused = true;

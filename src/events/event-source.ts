@@ -49,6 +49,7 @@ export class KvEventSource {
   readonly #readers: readonly EventRingReader[];
   readonly #digestWords = new Int32Array(HASH_STRIDE_WORDS);
   readonly #digest: Uint8Array;
+  #cleared = false;
 
   constructor(options: EventSourceOptions) {
     this.#options = options;
@@ -59,9 +60,25 @@ export class KvEventSource {
   /** What has come since the last call, at most `eventsMax` of each ring. Events of one actor are in order. */
   take(eventsMax = Infinity): KvEvent[] {
     const events: KvEvent[] = [];
-    for (const reader of this.#readers)
-      for (const record of reader.drain(eventsMax)) events.push(this.#event(record));
+    let more = false;
+    for (const reader of this.#readers) {
+      let taken = 0;
+      for (const record of reader.drain(eventsMax)) {
+        events.push(this.#event(record));
+        taken++;
+      }
+      more ||= taken >= eventsMax;
+    }
+    if (this.#cleared && !more) {
+      this.#cleared = false;
+      events.push({ type: "AllBlocksCleared" });
+    }
     return events;
+  }
+
+  /** The pool was emptied: AllBlocksCleared follows what has been told so far. */
+  cleared(): void {
+    this.#cleared = true;
   }
 
   /** Events that found their ring full, since the rings were made. */

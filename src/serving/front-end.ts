@@ -38,6 +38,7 @@ export class FrontEnd {
   readonly #live: (LiveRequest | undefined)[];
   #liveCount = 0;
   #closing = false;
+  #held = false;
 
   constructor(ports: FrontEndPorts, limits: FrontEndLimits = FRONT_END_LIMITS) {
     this.#ports = ports;
@@ -68,6 +69,10 @@ export class FrontEnd {
   get liveRequests(): number {
     return this.#liveCount;
   }
+  /** Those of them that have not ended: the others wait for their saves. */
+  get runningRequests(): number {
+    return this.#live.filter((live) => live?.finished === false).length;
+  }
   get queuedRequests(): number {
     return this.#line.length;
   }
@@ -87,7 +92,7 @@ export class FrontEnd {
       const remedy = `Keep prompt and answer within ${dimensions.tokensPerRequestMax} tokens.`;
       return refuse("TOO_LONG", remedy);
     }
-    if (this.#line.length > 0) return this.#enqueue(live);
+    if (this.#held || this.#line.length > 0) return this.#enqueue(live);
     const refused = this.#admit(live);
     if (refused === null) {
       this.#ports.outboxes.flush();
@@ -98,6 +103,16 @@ export class FrontEnd {
       return refuse("TOO_LONG", refused.remedy);
     }
     return this.#enqueue(live);
+  }
+
+  /** New requests wait in line until `resume`. */
+  hold(): void {
+    this.#held = true;
+  }
+  resume(): void {
+    this.#held = false;
+    this.#admitWaiting();
+    this.#ports.outboxes.flush();
   }
 
   /** Drops every local prefix-cache block that no request holds; resolves to their number. Throws TIMEOUT or CLOSED. */
@@ -180,6 +195,7 @@ export class FrontEnd {
   }
 
   #admitWaiting(): void {
+    if (this.#held) return;
     for (let live = this.#line.first(); live !== undefined; live = this.#line.first()) {
       const refused = this.#admit(live);
       if (refused?.reason === "CAPACITY" && this.#liveCount > 0) break;

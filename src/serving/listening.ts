@@ -50,3 +50,8 @@ export function listenError(error: unknown, options: ListenAddress): unknown {
   }
   return error;
 }
+
+/** Nobody but this machine reaches the address. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}

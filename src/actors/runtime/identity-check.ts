@@ -100,6 +100,12 @@ export class IdentityCheck {
     return this.#checking;
   }
 
+  /** For whoever has removed the key: a check that began before may have seen it. */
+  async checkAnew(): Promise<void> {
+    await this.#checking;
+    await this.check();
+  }
+
   close(): void {
     this.#closed = true;
     this.#cancelNext?.();

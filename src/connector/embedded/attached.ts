@@ -11,7 +11,9 @@ import type { HitRules } from "../../keys/coordinator/hit-rules.ts";
 import type { BlockPool } from "../hooks.ts";
 import { rulesOf } from "../ports.ts";
 import type { ConnectorLog, SchedulerPorts, SidePorts } from "../ports.ts";
+import { refuseReset, type ResetAnswer, type ResetOptions } from "../reset-answer.ts";
 import type { ConnectorSettings } from "../settings.ts";
+import { transfersInFlight } from "../transfers-in-flight.ts";
 import { ConnectorSides } from "../sides.ts";
 import { jobChains } from "../jobs.ts";
 import { Inbox } from "./inbox.ts";
@@ -33,6 +35,8 @@ export interface ConnectorEnds extends SidePorts {
   readonly threadId: number;
   readonly hashBlocks: NonNullable<SchedulerPorts["hashBlocks"]>;
   readonly readMembership?: SchedulerPorts["readMembership"];
+  /** Ends what is being saved and removes this deployment's keys. Absent: there is nobody who could. */
+  readonly resetPool?: (options: ResetOptions) => Promise<ResetAnswer>;
   /** KV events of this runtime's saves; null: none are made. */
   readonly events: KvEventSource | null;
   /** Wakes every actor that has got a message since the last call. */
@@ -151,6 +155,33 @@ export class Attached {
   releaseDrained(): void {
     if (this.requests.draining > 0)
       this.requests.releaseDrained((slot) => this.sides.hooks.inFlight(slot));
+  }
+
+  /** See SchedulerFace.resetStore. */
+  async resetPool(options: ResetOptions): Promise<ResetAnswer> {
+    const { gate } = this.enter().sides.hooks;
+    const busy = this.#busy();
+    if (busy !== null) return refuseReset("BUSY", busy);
+    if (this.#ends.resetPool === undefined)
+      return refuseReset("ENGINE", "there is no engine to ask");
+    gate.pause();
+    try {
+      return await this.#ends.resetPool(options);
+    } finally {
+      gate.resume();
+    }
+  }
+
+  /** What would bring old blocks back after a reset, or read them amid it. */
+  #busy(): string | null {
+    const { hooks } = this.sides;
+    if (hooks.gate.paused) return "another reset is under way";
+    const holders = this.requests.holdingBlocks();
+    if (holders > 0) return `${holders} requests hold blocks: finish or preempt them first`;
+    if (hooks.waitingLookups() > 0) return `${hooks.waitingLookups()} lookups are in flight`;
+    const { loads, unstartedSaves } = transfersInFlight(this.tables);
+    if (loads > 0) return `${loads} loads are in flight`;
+    return unstartedSaves > 0 ? `${unstartedSaves} saves wait for the end of their step` : null;
   }
 
   /** Nothing lives and nothing is in flight. */

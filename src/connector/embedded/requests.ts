@@ -153,6 +153,20 @@ export class EmbeddedRequests {
     this.#draining.add(slot);
   }
 
+  /** Live requests with computed blocks, or with blocks to compute into. */
+  holdingBlocks(): number {
+    const { groups } = this.#tables.dimensions;
+    let holders = 0;
+    for (const slot of this.#slotOfId.values()) {
+      for (let group = 0; group < groups; group++) {
+        if (this.#tables.rowBlocks(slot, group) === 0) continue;
+        holders++;
+        break;
+      }
+    }
+    return holders;
+  }
+
   releaseDrained(inFlight: (slot: number) => number): void {
     for (const slot of this.#draining) {
       if (inFlight(slot) > 0) continue;

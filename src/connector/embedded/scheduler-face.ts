@@ -6,6 +6,7 @@ import type { KvEvent } from "../../events/kv-events.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "../hooks.ts";
 import type { BoundaryState, ConnectorMetadata } from "../hooks.ts";
 import { checkWhole } from "./arguments.ts";
+import type { ResetAnswer, ResetOptions } from "../reset-answer.ts";
 import type { Attached } from "./attached.ts";
 import { checkRequest, type AddRequestOptions } from "./request-options.ts";
 import type { BlockIdsPerGroup } from "./requests.ts";
@@ -186,6 +187,16 @@ export class SchedulerFace {
    */
   takeEvents(): readonly KvEvent[] {
     return this.#attached.enter().takeEvents();
+  }
+
+  /**
+   * reset_cache: ends what is being saved, within save_timeout_ms, and removes this deployment's keys from the pool (`force`: see
+   * ResetOptions; vLLM's reset is the forced one). Call it between two steps, with every request finished or preempted: else it is
+   * refused as BUSY and nothing is removed. Until the promise resolves lookups answer at once and saves wait; the event loop has to
+   * turn. Rejects only as every call does (WRONG_THREAD, CLOSED).
+   */
+  async resetStore(options: ResetOptions = {}): Promise<ResetAnswer> {
+    return this.#attached.resetPool(options);
   }
 
   #slot(id: string): number {

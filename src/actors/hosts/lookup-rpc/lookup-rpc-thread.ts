@@ -1,7 +1,9 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { ConnectorConfig } from "../../../config/connector-config.ts";
 import { HASH_ALGORITHMS, type KvCacheConfig } from "../../../config/kv-cache-config.ts";
 import { Tables } from "../../../blocks/tables.ts";
+import { modelNameInKeys } from "../../../keys/pool-keys.ts";
 import type { NativeBinding } from "../../../native/binding.ts";
 import { EngineCalls } from "../../../store/engine-calls.ts";
 import { attachNativeChannel } from "../../../store/native-channel.ts";
@@ -9,15 +11,12 @@ import { COUNTERS, type CounterBlock } from "../../../trace/counters.ts";
 import { LOOKUP_RPC_OUTCOMES } from "../../../trace/families.ts";
 import { ForeignLookups } from "../../lookup/foreign/foreign-lookups.ts";
 import type { LookupRpcPlan, RuntimePlan } from "../../plan.ts";
+import { resetPool } from "../../pool-reset/pool-reset.ts";
 import type { RemoteLookups } from "../../step.ts";
 import type { ThreadEnds } from "../thread-ends.ts";
 import { LookupClient } from "./lookup-client.ts";
 import { LookupServer } from "./lookup-server.ts";
-import { savesInFlight } from "./saves-in-flight.ts";
 import { claimSocketPath } from "./socket-path.ts";
-
-/** How often a reset looks whether the last save has ended. */
-const DRAIN_POLL_MS = 5;
 
 /** The lookup socket in the lookup actor's thread. */
 export interface LookupRpcThread {
@@ -72,7 +71,7 @@ function serveLookups(rpc: ServerPlan, parts: LookupRpcParts): LookupRpcThread {
         connector.capacityOnly
           ? answered({ hitTokens: 0, tails: [] }, null)
           : foreign.ask(request, answered),
-      reset: () => resetPool(rpc, parts),
+      reset: () => reset(rpc, parts),
       count: (outcome) =>
         counters.add(COUNTERS.lookupRpc + LOOKUP_RPC_OUTCOMES.indexOf(outcome), 1),
       log: logger,
@@ -163,24 +162,19 @@ class ForeignHost {
   }
 }
 
-/** As vLLM: what is being saved is waited for, because it would fill the pool again; then everything goes. */
-async function resetPool(rpc: ServerPlan, parts: LookupRpcParts): Promise<boolean> {
-  const { connector, ends, native, logger } = parts;
-  const deadlineMs = ends.nowMs() + connector.saveTimeoutMs;
-  while (savesInFlight(ends.tables) > 0) {
-    if (ends.nowMs() >= deadlineMs) {
-      logger.error(
-        { saves: savesInFlight(ends.tables) },
-        "the pool is not emptied: saves do not end",
-      );
-      return false;
-    }
-    await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
-  }
-  const calls = new EngineCalls({ native, engineId: rpc.engineId });
-  const removed = await calls.removeAll(true, connector.saveTimeoutMs);
-  if (removed.ok)
-    logger.info({ keys: removed.value }, "the pool was emptied over the lookup socket");
-  else logger.error({ code: removed.code, problem: removed.text }, "the pool could not be emptied");
-  return removed.ok;
+/** vLLM's reset is the forced one; with a cache_prefix only what lies under it goes all the same. */
+async function reset(rpc: ServerPlan, parts: LookupRpcParts): Promise<boolean> {
+  const { connector, kvCache, ends, native, logger } = parts;
+  const answer = await resetPool({
+    calls: new EngineCalls({ native, engineId: rpc.engineId }),
+    tables: ends.tables,
+    cachePrefix: connector.cachePrefix,
+    model: modelNameInKeys(kvCache.modelName),
+    force: true,
+    timeoutMs: connector.saveTimeoutMs,
+    nowMs: ends.nowMs,
+    sleep: (milliseconds) => sleep(milliseconds),
+    log: logger,
+  });
+  return answer.acknowledged;
 }

@@ -1,0 +1,28 @@
+export interface ResetOptions {
+  /**
+   * Without it only this model's blocks go. With it everything that lies under the cache_prefix; without a cache_prefix everything
+   * in the pool, other deployments' keys too: vLLM's reset. Default false.
+   */
+  readonly force?: boolean;
+}
+
+/**
+ * vLLM's ACK or NACK, with the reason. BUSY: requests or transfers are under way, nothing was removed; pause and try again.
+ * SAVES_IN_FLIGHT: saves did not end within save_timeout_ms, nothing was removed. KEYS_LEFT: some keys were in use all that time,
+ * or others went on saving. IDENTITY_MISMATCH: the pool is closed for this member, and what is there is not its own. ENGINE: it did not do it.
+ */
+export type ResetAnswer =
+  | { readonly acknowledged: true; readonly removedKeys: number }
+  | {
+      readonly acknowledged: false;
+      readonly reason: "BUSY" | "SAVES_IN_FLIGHT" | "KEYS_LEFT" | "IDENTITY_MISMATCH" | "ENGINE";
+      /** For a person. */
+      readonly problem: string;
+    };
+
+export function refuseReset(
+  reason: Extract<ResetAnswer, { acknowledged: false }>["reason"],
+  problem: string,
+): ResetAnswer {
+  return { acknowledged: false, reason, problem };
+}
