@@ -4,7 +4,8 @@
 export { attachConnector } from "./actors/runtime/attach.ts";
 export type { AttachOptions } from "./actors/runtime/attach.ts";
 export type { AttachedConnector, ConnectorEvents } from "./actors/runtime/attached-connector.ts";
-export type { BlockSegment, UserKvMemory } from "./actors/runtime/kv-memory.ts";
+export type { BlockSegment, UserKvMemory, UserKvStorages } from "./actors/runtime/kv-memory.ts";
+export type { KvTensor } from "./keys/segments.ts";
 export type { ActorDump, StateDump } from "./actors/runtime/state-dump.ts";
 export type { Log } from "./actors/step.ts";
 export type { ConnectorConfig, KvRole, LoadFailurePolicy } from "./config/connector-config.ts";
@@ -25,6 +26,7 @@ export type {
   PromptEmbeddings,
   ScheduledRequest,
   SchedulerStep,
+  FinalStates,
 } from "./connector/connector.ts";
 export type {
   AllBlocksCleared,
@@ -36,7 +38,12 @@ export type {
 } from "./events/kv-events.ts";
 export { KvEventSubscriber } from "./events/subscriber.ts";
 export type { KvEventMessage, SubscriberOptions } from "./events/subscriber.ts";
-export type { BlockPool, ConnectorMetadata, ConnectorOutput } from "./connector/hooks.ts";
+export type {
+  BlockPool,
+  BoundaryState,
+  ConnectorMetadata,
+  ConnectorOutput,
+} from "./connector/hooks.ts";
 export type { LoraAdapter, MultiModalItem } from "./keys/block-extra.ts";
 export { MooncakeKvError } from "./errors.ts";
 export type { ErrorCode } from "./errors.ts";

@@ -79,7 +79,7 @@ export async function startServing(
  * faults, which a server that has run for a while does not.
  */
 function touchKvMemory({ runtime }: Application): void {
-  new Uint8Array(runtime.native.regionView(runtime.regionId)).fill(0);
+  new Uint8Array(runtime.native.regionView(runtime.regionIds[0]!)).fill(0);
 }
 
 export interface Answer {

@@ -43,6 +43,13 @@ export interface StagingSettings {
   readonly readsMax: number;
 }
 
+/** `store_tp_size`, `enable_store_tp_lcm` and `prefill_tp_sizes` as they are written. */
+export interface StoreTpSettings {
+  readonly storeTpSize: unknown;
+  readonly enableStoreTpLcm: unknown;
+  readonly prefillTpSizes: unknown;
+}
+
 export interface ConnectorConfig {
   readonly engine: EngineKind;
   readonly role: KvRole;
@@ -61,8 +68,10 @@ export interface ConnectorConfig {
   readonly saveDecodeCache: boolean;
   /** Gives memory to the pool but neither looks up nor saves. */
   readonly capacityOnly: boolean;
-  /** Asks for a memory layout with the block outermost: one segment a block. */
+  /** Managed memory has the block outermost: one segment a block. */
   readonly enableCrossLayersBlocks: boolean;
+  /** Blocks are cut finer in the pool than on this rank, so that other tensor-parallel sizes share them; null: not asked for. */
+  readonly storeTp: StoreTpSettings | null;
   /** Goes into the lookup socket's name as it is written. */
   readonly lookupRpcPort: string;
   /** server: answers lookups of other processes; client: another process answers this one's; null: no socket. */

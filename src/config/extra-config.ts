@@ -4,7 +4,12 @@
  */
 import { MooncakeKvError } from "../errors.ts";
 import { LOOKUP_RPC_ROLES } from "./connector-config.ts";
-import type { ConnectorConfig, LocalPoolConfig, LookupRpcRole } from "./connector-config.ts";
+import type {
+  ConnectorConfig,
+  LocalPoolConfig,
+  LookupRpcRole,
+  StoreTpSettings,
+} from "./connector-config.ts";
 import { pythonSwitch, pythonText } from "./python-value.ts";
 import { parseSizeBytes } from "./sizes.ts";
 import { unknownKeyWarnings } from "./warnings.ts";
@@ -20,6 +25,9 @@ const VLLM_KEYS: readonly string[] = [
   "enable_lookup",
   "save_decode_cache",
   "preferred_segment",
+  "store_tp_size",
+  "enable_store_tp_lcm",
+  "prefill_tp_sizes",
 ];
 const OWN_KEYS: readonly string[] = [
   "engine",
@@ -36,19 +44,8 @@ const OWN_KEYS: readonly string[] = [
 ];
 /** vLLM's settings of GPU allocation and of grouping inside Mooncake: they change neither keys nor bytes. */
 const WITHOUT_EFFECT: readonly string[] = ["custom_mem_pool", "enable_group_semantics"];
-/** vLLM's settings that change keys and bytes. Ignoring them would store blocks where nobody looks. */
-const STORE_TP_KEYS: readonly string[] = [
-  "store_tp_size",
-  "enable_store_tp_lcm",
-  "prefill_tp_sizes",
-];
 
-export const EXTRA_CONFIG_KEYS: readonly string[] = [
-  ...VLLM_KEYS,
-  ...OWN_KEYS,
-  ...WITHOUT_EFFECT,
-  ...STORE_TP_KEYS,
-];
+export const EXTRA_CONFIG_KEYS: readonly string[] = [...VLLM_KEYS, ...OWN_KEYS, ...WITHOUT_EFFECT];
 
 export type ExtraSettings = Omit<
   ConnectorConfig,
@@ -70,7 +67,6 @@ export function parseExtraConfig(
   environmentSegment: string | null,
   warnings: ConfigWarning[],
 ): ExtraSettings {
-  refuseStoreTp(extra);
   warnings.push(...unknownKeyWarnings(extra, EXTRA_CONFIG_KEYS, PATH));
   for (const key of WITHOUT_EFFECT) {
     if (!Object.hasOwn(extra, key)) continue;
@@ -82,7 +78,7 @@ export function parseExtraConfig(
       remedy: "Nothing need be done; remove it to silence this.",
     });
   }
-  warnings.push(...notServedYet(extra));
+  warnings.push(...misreadSwitches(extra));
   const truth = (key: string, absent: boolean): boolean =>
     pythonSwitch(extra, key, absent, PATH, warnings);
   return {
@@ -90,7 +86,8 @@ export function parseExtraConfig(
     lookupAsync: truth("lookup_async", false),
     enableLookup: truth("enable_lookup", true),
     saveDecodeCache: truth("save_decode_cache", false),
-    enableCrossLayersBlocks: crossLayersBlocks(extra),
+    enableCrossLayersBlocks: textSwitch(extra["enable_cross_layers_blocks"]),
+    storeTp: storeTp(extra),
     lookupRpcPort: pythonText(
       extra["lookup_rpc_port"] ?? (Object.hasOwn(extra, "lookup_rpc_port") ? null : 0),
       `${PATH}lookup_rpc_port`,
@@ -107,21 +104,13 @@ export function parseExtraConfig(
   };
 }
 
-/** Settings that this build understands and that change nothing yet. Nobody should believe that they do. */
-function notServedYet(extra: Readonly<Record<string, unknown>>): ConfigWarning[] {
-  const warnings: ConfigWarning[] = [];
-  const warn = (key: string, problem: string, remedy: string): void => {
-    warnings.push({ field: PATH + key, value: extra[key], problem, remedy });
-  };
-  const silence = "Nothing need be done; remove it to silence this.";
-  if (crossLayersBlocks(extra)) {
-    const problem = "has no effect here: the layout of KV memory is what kvCache.layout says";
-    warn("enable_cross_layers_blocks", problem, silence);
-  } else if (!isPlainlyOff(extra["enable_cross_layers_blocks"])) {
-    const problem = "counts as false, as in vLLM: only true switches it on";
-    warn("enable_cross_layers_blocks", problem, "Write true or false without quotes.");
-  }
-  return warnings;
+/** A switch that reads like true and is not. */
+function misreadSwitches(extra: Readonly<Record<string, unknown>>): ConfigWarning[] {
+  const key = "enable_cross_layers_blocks";
+  const value = extra[key];
+  if (textSwitch(value) || isPlainlyOff(value)) return [];
+  const problem = "counts as false, as in vLLM: only true switches it on";
+  return [{ field: PATH + key, value, problem, remedy: "Write true or false without quotes." }];
 }
 
 /** What a preferred segment is told about when the pool has no owners: wherever it was given. */
@@ -154,9 +143,19 @@ function lookupRpcRole(extra: Readonly<Record<string, unknown>>): LookupRpcRole 
 }
 
 /** vLLM reads this one as text: only `true` and "true" in any case switch it on. */
-function crossLayersBlocks(extra: Readonly<Record<string, unknown>>): boolean {
-  const value = extra["enable_cross_layers_blocks"];
+function textSwitch(value: unknown): boolean {
   return value === true || (typeof value === "string" && value.toLowerCase() === "true");
+}
+
+/** As they are written: what cannot be followed gives keys a namespace of their own, as in vLLM (keys/store-shape.ts). */
+function storeTp(extra: Readonly<Record<string, unknown>>): StoreTpSettings | null {
+  const lcm = extra["enable_store_tp_lcm"] === true;
+  if (!lcm && (extra["store_tp_size"] ?? null) === null) return null;
+  return Object.freeze({
+    storeTpSize: extra["store_tp_size"],
+    enableStoreTpLcm: extra["enable_store_tp_lcm"],
+    prefillTpSizes: extra["prefill_tp_sizes"],
+  });
 }
 
 function isPlainlyOff(value: unknown): boolean {
@@ -230,19 +229,6 @@ function localPool(
     bytesMax,
     ioThreads: whole(extra, "pool_io_threads", 2, 1, 64),
     verifyChecksums,
-  });
-}
-
-function refuseStoreTp(extra: Readonly<Record<string, unknown>>): void {
-  const asked = extra["enable_store_tp_lcm"] === true || (extra["store_tp_size"] ?? null) !== null;
-  if (!asked) return;
-  const key = extra["enable_store_tp_lcm"] === true ? "enable_store_tp_lcm" : "store_tp_size";
-  throw new MooncakeKvError({
-    code: "UNSUPPORTED",
-    field: PATH + key,
-    value: extra[key],
-    problem: "this build stores blocks in the rank's own shape only",
-    remedy: "Remove it here and in the vLLM processes that share the pool.",
   });
 }
 

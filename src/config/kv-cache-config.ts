@@ -128,6 +128,7 @@ export interface KvCacheConfigInput {
   readonly heads: KvHeads;
   readonly stateBytes?: number;
   readonly useEagle?: boolean;
+  /** vLLM's --prefix-cache-retention-interval; default 0, as there. */
   readonly retentionInterval?: number | null;
   readonly cacheHitAlignmentTokens?: number | null;
   readonly tp?: Rank;
@@ -160,20 +161,51 @@ export function localKvHeads(config: Pick<KvCacheConfig, "heads" | "tp">): numbe
   return Math.max(1, Math.floor(config.heads.kvHeads / config.tp.size));
 }
 
-/** Bytes of one block of the group on this rank: keys and values of all its layers, which is also the pool value's size. */
+/** Heads, tokens and elements of each that one layer of an attention group has in a block on this rank. */
+export function blockShape(
+  config: Pick<KvCacheConfig, "heads" | "tp">,
+  group: Pick<KvCacheGroup, "kind" | "blockSize">,
+): readonly [heads: number, tokens: number, elements: number] {
+  const { headSize } = config.heads;
+  return group.kind === "mla" || group.kind === "swa_mla"
+    ? [1, group.blockSize, headSize]
+    : [localKvHeads(config), group.blockSize, 2 * headSize];
+}
+
+/** Bytes of one layer in a block of the group on this rank, before pages of hybrid models are made equal. */
+export function layerBytes(
+  config: Pick<KvCacheConfig, "heads" | "tp" | "dtype" | "stateBytes">,
+  group: KvCacheGroup,
+): number {
+  if (group.kind === "mamba") return config.stateBytes;
+  const [heads, tokens, elements] = blockShape(config, group);
+  return heads * tokens * elements * DTYPE_BYTES[config.dtype];
+}
+
+/**
+ * Bytes of one block of the group on this rank: what the pool stores of it, in one value or in equal shards. Groups of hybrid
+ * models lie over each other on pages as large as the largest group's, one for each layer of the longest group, and a block is
+ * a page of every storage.
+ */
 export function blockBytes(config: KvCacheConfig, groupIndex: number): number {
   const group = config.groups[groupIndex];
-  if (group === undefined || group.kind !== "full") {
+  if (group === undefined) {
     throw new MooncakeKvError({
-      code: "UNSUPPORTED",
-      field: `groups[${groupIndex}]`,
-      value: group?.kind,
-      problem: "block bytes are known for full-attention groups only",
-      remedy: "Ask for a full-attention group.",
+      code: "INVALID_VALUE",
+      field: "groups",
+      value: groupIndex,
+      problem: "there is no such KV-cache group",
+      remedy: `Name one of ${config.groups.length}, from 0.`,
     });
   }
-  const elements = localKvHeads(config) * group.blockSize * 2 * config.heads.headSize;
-  return group.layers * elements * DTYPE_BYTES[config.dtype];
+  if (!hasPages(config)) return group.layers * layerBytes(config, group);
+  const pages = config.groups.map((each) => layerBytes(config, each));
+  return Math.max(...pages) * Math.max(...config.groups.map(({ layers }) => layers));
+}
+
+/** Whether groups share their memory page by page, as in vLLM's hybrid models. */
+export function hasPages(config: Pick<KvCacheConfig, "groups">): boolean {
+  return config.groups.length > 1 || config.groups[0]?.kind === "mamba";
 }
 
 export function greatestCommonDivisor(left: number, right: number): number {

@@ -12,6 +12,7 @@ import {
   HASH_ALGORITHMS_SUPPORTED,
   KV_GROUP_KINDS_SUPPORTED,
   KV_LAYOUTS,
+  schedulerBlockSize,
 } from "./kv-cache-config.ts";
 import { normalizeGroupNeeds, normalizeHybrid } from "./kv-group-normalize.ts";
 import type { KvCacheConfig, KvCacheConfigInput, KvCacheGroup, Rank } from "./kv-cache-config.ts";
@@ -83,7 +84,7 @@ export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig
     hashLookaheadTokens: normalizeLookahead(input.hashLookaheadTokens),
     groups,
     heads: Object.freeze({ kvHeads, headSize }),
-    ...normalizeHybrid(input, groups),
+    ...normalizeHybrid(input, groups, schedulerBlockSize({ dcp: ranks.dcp, groups })),
     ...ranks,
     hashAlgorithm,
     blockCount,

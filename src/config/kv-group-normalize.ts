@@ -32,8 +32,9 @@ type Hybrid = Pick<
 export function normalizeHybrid(
   input: KvCacheConfigInput,
   groups: readonly KvCacheGroup[],
+  chunkTokens: number,
 ): Hybrid {
-  const { retentionInterval: interval = null, cacheHitAlignmentTokens: alignment = null } = input;
+  const { retentionInterval: interval = 0, cacheHitAlignmentTokens: alignment = null } = input;
   const stateBytes = whole(input.stateBytes ?? 0, 0, "stateBytes");
   if (stateBytes === 0 && groups.some(({ kind }) => kind === "mamba")) {
     const problem = "a model with Mamba groups must state the bytes of a layer's state";
@@ -42,10 +43,33 @@ export function normalizeHybrid(
   return {
     stateBytes,
     useEagle: input.useEagle === true,
-    retentionInterval: interval === null ? null : whole(interval, 0, "retentionInterval"),
+    retentionInterval: interval === null ? null : normalizeRetention(interval, groups, chunkTokens),
     cacheHitAlignmentTokens:
       alignment === null ? null : whole(alignment, 1, "cacheHitAlignmentTokens"),
   };
+}
+
+/** vLLM's rule for prefix_cache_retention_interval. */
+function normalizeRetention(
+  given: number,
+  groups: readonly KvCacheGroup[],
+  chunkTokens: number,
+): number {
+  const field = "retentionInterval";
+  const interval = whole(given, 0, field);
+  if (interval > 0 && groups.every(({ kind }) => kind === "full" || kind === "mla")) {
+    const problem = "says which window blocks and states are kept, and this model has none";
+    fail("INVALID_VALUE", field, interval, problem, "Leave it out, or give 0.");
+  }
+  if (interval % chunkTokens === 0) return interval;
+  const problem = `must be a multiple of the ${chunkTokens} tokens that are whole blocks in every group`;
+  return fail(
+    "INVALID_VALUE",
+    field,
+    interval,
+    problem,
+    "Give such a multiple, 0, or null for all.",
+  );
 }
 
 function whole(value: unknown, least: number, field: string): number {

@@ -1,4 +1,4 @@
-import { brokenInvariant } from "../errors.ts";
+import { MooncakeKvError } from "../errors.ts";
 import type { HitRules } from "../keys/coordinator/hit-rules.ts";
 import type { Jobs } from "./jobs.ts";
 import { LoadSpecs } from "./load-specs.ts";
@@ -57,8 +57,8 @@ export class Offers {
     this.#specs.check(slot, externalTokens);
     const pool = this.#specs.poolTokens(slot);
     this.#rules.groups.forEach(({ spanTokens }, group) => {
-      if (this.#ports.tables.rowBlocks(slot, group) * spanTokens < pool)
-        brokenInvariant("the request has fewer blocks than the load it took", slot);
+      const blocks = this.#ports.tables.rowBlocks(slot, group);
+      if (blocks * spanTokens < pool) throw tooFewBlocks(group, blocks, pool / spanTokens);
     });
     this.#loads.create(slot, this.#specs);
     this.#specs.drop(slot);
@@ -70,4 +70,14 @@ export class Offers {
   closeStep(): void {
     this.#specs.closeStep();
   }
+}
+
+function tooFewBlocks(group: number, blocks: number, needed: number): MooncakeKvError {
+  return new MooncakeKvError({
+    code: "INVALID_VALUE",
+    field: `blockIds[${group}]`,
+    value: blocks,
+    problem: `the request has fewer blocks than the load it took: ${Math.ceil(needed)} are needed`,
+    remedy: "Name all its blocks, those that are loaded included.",
+  });
 }

@@ -2,23 +2,21 @@
  * How vLLM lays the KV cache of one rank out: one storage for all layers of a model with one group, in the order of the layout's
  * axes; for hybrid models one storage for each layer of the largest group, over which all groups lay their pages.
  */
-import { DTYPE_BYTES, localKvHeads } from "../config/kv-cache-config.ts";
+import { blockShape, DTYPE_BYTES, hasPages, layerBytes } from "../config/kv-cache-config.ts";
 import type { KvCacheConfig, KvCacheGroup } from "../config/kv-cache-config.ts";
 import { shardSegments, rankSegments } from "./segments.ts";
 import type { KvTensor, StorageSegment } from "./segments.ts";
 
 export type KvTensorConfig = Pick<
   KvCacheConfig,
-  "dtype" | "layout" | "groups" | "heads" | "tp" | "blockCount"
+  "dtype" | "layout" | "groups" | "heads" | "tp" | "blockCount" | "stateBytes"
 >;
 
-/** Per group, the views of its layers. `stateBytes`: bytes of a Mamba layer's state, for models that have some. */
-export function kvTensors(config: KvTensorConfig, stateBytes = 0): KvTensor[][] {
-  const [group] = config.groups;
-  if (group === undefined) return [];
-  return config.groups.length === 1 && group.kind !== "mamba"
-    ? [layeredTensors(config, group)]
-    : pagedTensors(config, stateBytes);
+/** Per group, the views of its layers. */
+export function kvTensors(config: KvTensorConfig): KvTensor[][] {
+  return hasPages(config)
+    ? pagedTensors(config)
+    : config.groups.map((group) => layeredTensors(config, group));
 }
 
 /**
@@ -28,30 +26,18 @@ export function kvTensors(config: KvTensorConfig, stateBytes = 0): KvTensor[][] 
 export function blockSegments(
   config: KvTensorConfig,
   storeTpSize: number | null = null,
-  stateBytes = 0,
+  tensors: readonly (readonly KvTensor[])[] = kvTensors(config),
 ): StorageSegment[][][] {
   const { layout, blockCount, heads, tp } = config;
-  const tensors = kvTensors(config, stateBytes).flat();
   if (storeTpSize !== null && (layout === "LBHNC" || layout === "LBNHC")) {
     const shards = storeTpSize / tp.size;
     const headsPerShard = heads.kvHeads / storeTpSize;
     return config.groups.map(() =>
-      shardSegments(tensors, blockCount, { layout, shards, headsPerShard }),
+      shardSegments(tensors.flat(), blockCount, { layout, shards, headsPerShard }),
     );
   }
-  const segments = rankSegments(tensors, blockCount);
+  const segments = rankSegments(tensors.flat(), blockCount);
   return config.groups.map(() => [segments]);
-}
-
-/** Heads, states and content elements of an attention group's block on this rank. */
-function blockShape(
-  config: KvTensorConfig,
-  group: KvCacheGroup,
-): readonly [number, number, number] {
-  const { headSize } = config.heads;
-  return group.kind === "mla" || group.kind === "swa_mla"
-    ? [1, group.blockSize, headSize]
-    : [localKvHeads(config), group.blockSize, 2 * headSize];
 }
 
 function layeredTensors(config: KvTensorConfig, group: KvCacheGroup): KvTensor[] {
@@ -79,15 +65,9 @@ function axesOf(layout: KvCacheConfig["layout"]): ("L" | "B" | "H" | "N" | "C")[
 }
 
 /** Pages of all groups are as large as the largest group's. */
-function pagedTensors(config: KvTensorConfig, stateBytes: number): KvTensor[][] {
+function pagedTensors(config: KvTensorConfig): KvTensor[][] {
   const { blockCount } = config;
-  const bytes = DTYPE_BYTES[config.dtype];
-  const pages = config.groups.map((group) =>
-    group.kind === "mamba"
-      ? stateBytes
-      : blockShape(config, group).reduce((all, size) => all * size, bytes),
-  );
-  const pageBytes = Math.max(...pages);
+  const pageBytes = Math.max(...config.groups.map((group) => layerBytes(config, group)));
   return config.groups.map((group) =>
     Array.from({ length: group.layers }, (_, layer) => ({
       shape: [blockCount, pageBytes],

@@ -4,6 +4,7 @@
  *
  * All but the hash is a prefix that is formed once per group and rank; the addon appends the hash.
  */
+import type { ConnectorConfig } from "../config/connector-config.ts";
 import type { KvCacheConfig } from "../config/kv-cache-config.ts";
 import { selectStoreShape } from "./store-shape.ts";
 import type { StoreShape, StoreTpRequest } from "./store-shape.ts";
@@ -36,6 +37,14 @@ export interface PoolKeyPrefixes {
   /** The model's name in keys. */
   readonly model: string;
   readonly groups: readonly GroupKeyPrefixes[];
+}
+
+/** The namespace that a connector's settings ask for. */
+export function keyNamespaceOf(
+  connector: Pick<ConnectorConfig, "cachePrefix" | "storeTp" | "enableCrossLayersBlocks">,
+): KeyNamespace {
+  const { cachePrefix, storeTp, enableCrossLayersBlocks: crossLayersBlocks } = connector;
+  return { cachePrefix, storeTp: storeTp === null ? null : { ...storeTp, crossLayersBlocks } };
 }
 
 /** Prefixes of the rank that `topology` describes (its tp, pp, pcp, dcp ranks). Pure; called once per rank at start. */

@@ -16,6 +16,7 @@ test("the face of an attached connector", async () => {
     "eventEndpoints",
     "healthy",
     "kvMemory",
+    "kvStorages",
     "on",
     "publishEvents",
     "stop",

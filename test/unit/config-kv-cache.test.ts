@@ -41,7 +41,7 @@ describe("normalizeKvCacheConfig", () => {
       ],
       stateBytes: 0,
       useEagle: false,
-      retentionInterval: null,
+      retentionInterval: 0,
       cacheHitAlignmentTokens: null,
       tp: alone,
       pp: alone,
@@ -122,6 +122,18 @@ describe("normalizeKvCacheConfig", () => {
       "a window of full attention",
       { groups: [{ kind: "full", layers: 1, slidingWindow: 8 }] },
       "groups[0].slidingWindow",
+      "INVALID_VALUE",
+    ],
+    [
+      "a retention of attention that keeps everything",
+      { retentionInterval: 32 },
+      "retentionInterval",
+      "INVALID_VALUE",
+    ],
+    [
+      "a retention that ends inside of blocks",
+      { groups: [{ kind: "swa", layers: 1, slidingWindow: 8 }], retentionInterval: 24 },
+      "retentionInterval",
       "INVALID_VALUE",
     ],
     [

@@ -173,6 +173,7 @@ describe("settings", () => {
       minLoadTokens: 0,
       staging: null,
       storeTierLog: false,
+      storeTp: null,
       local: { poolName: "default", bytesMax: 1024 ** 3, ioThreads: 2, verifyChecksums: true },
     });
   });
@@ -225,6 +226,15 @@ describe("settings", () => {
     expect(configOf({ lookup_rpc_port: "abc" }).lookupRpcPort).toBe("abc");
   });
 
+  it("keep what asks for a store that is cut finer as it is written", () => {
+    expect(configOf({}).storeTp).toBe(null);
+    expect(configOf({ enable_store_tp_lcm: "true", store_tp_size: null }).storeTp).toBe(null);
+    expect(configOf({ store_tp_size: "4" }).storeTp).toEqual({ storeTpSize: "4" });
+    const lcm = { enable_store_tp_lcm: true, prefill_tp_sizes: [2, 4] };
+    expect(configOf(lcm).storeTp).toEqual({ enableStoreTpLcm: true, prefillTpSizes: [2, 4] });
+    expect(warningsOf(lcm)).toEqual([]);
+  });
+
   it("open a lookup socket where a port or a role is given: a port alone answers, as in vLLM", () => {
     const roleOf = (extra: object): unknown => configOf({ ...extra }).lookupRpcRole;
     expect(roleOf({ lookup_rpc_port: 7 })).toBe("server");
@@ -252,14 +262,15 @@ describe("settings", () => {
 
   it("warn of what is understood and changes nothing yet", () => {
     for (const [key, value] of [
-      ["enable_cross_layers_blocks", true],
+      ["enable_group_semantics", true],
       ["preferred_segment", "h:1"],
     ] as const)
       expect(warningsOf({ [key]: value })).toEqual([
         expect.stringMatching(new RegExp(`${key}.*has no effect`)),
       ]);
     expect(warningsOf({ enable_cross_layers_blocks: false, preferred_segment: null })).toEqual([]);
-    expect(warningsOf({ enable_cross_layers_blocks: "False" })).toEqual([]);
+    for (const value of ["False", "True", true])
+      expect(warningsOf({ enable_cross_layers_blocks: value })).toEqual([]);
     for (const value of [1, "yes"])
       expect(warningsOf({ enable_cross_layers_blocks: value })).toEqual([
         expect.stringMatching(/enable_cross_layers_blocks.*counts as false/),
@@ -335,12 +346,6 @@ describe("refusals name field, code and remedy", () => {
       withExtra({ pool_bytes_max: 0 }),
       "kv_connector_extra_config.pool_bytes_max",
       "INVALID_VALUE",
-    ],
-    [
-      "a store cut finer",
-      withExtra({ store_tp_size: 4 }),
-      "kv_connector_extra_config.store_tp_size",
-      "UNSUPPORTED",
     ],
     [
       "a list of settings",

@@ -11,7 +11,7 @@ import { keyText } from "../../src/store/model-engine.ts";
 import { ActorWorld } from "../unit/store-world.ts";
 import type { FileCall } from "./runner/worker-bench.ts";
 import { ScriptedChannel } from "./scripted-channel.ts";
-import { hitRulesOf, namespaceOf, STATE_BYTES, topologyOf } from "./vectors.ts";
+import { hitRulesOf, namespaceOf, topologyOf } from "./vectors.ts";
 import type { VectorConfig, VectorRank } from "./vectors.ts";
 
 export interface BenchTrace {
@@ -51,7 +51,7 @@ export class ActorBench {
     const namespace = namespaceOf(config);
     const shape = selectStoreShape(topology, namespace.storeTp ?? null);
     const { groups } = poolKeyPrefixes(topology, namespace);
-    const segments = blockSegments(topology, shape.tpSize, STATE_BYTES);
+    const segments = blockSegments(topology, shape.tpSize);
     this.#values = segments.flat();
     const plan = planKeySpace({
       tensorParallelRank: rank.tp,

@@ -50,7 +50,7 @@ export interface VectorConfig {
 }
 
 /** A block of a Mamba layer is one state of 64 float16. */
-export const STATE_BYTES = 128;
+const STATE_BYTES = 128;
 
 export interface VectorRank {
   readonly tp: number;
@@ -98,7 +98,7 @@ export function topologyOf(config: VectorConfig, rank: VectorRank): KvCacheConfi
     hashBlockSize: config.hash_block_size ?? defaultHashBlockSize({ dcp, groups }),
     groups,
     heads: { kvHeads: config.num_kv_heads ?? 8, headSize: config.head_size ?? 16 },
-    stateBytes: 0,
+    stateBytes: groups.some(({ kind }) => kind === "mamba") ? STATE_BYTES : 0,
     useEagle: false,
     retentionInterval: null,
     cacheHitAlignmentTokens: null,

@@ -5,14 +5,14 @@ import type { ConnectorConfig } from "../../config/connector-config.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import type { ConnectorEnvironment } from "../../config/environment.ts";
 import { schedulerBlockSize } from "../../config/kv-cache-config.ts";
-import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
+import type { KvCacheConfig, KvLayout } from "../../config/kv-cache-config.ts";
 import { normalizeKvCacheConfig } from "../../config/kv-cache-normalize.ts";
 import { tableDimensions } from "../../config/table-dimensions.ts";
 import { parseTransferConfig } from "../../config/transfer-config.ts";
 import type { ConfigWarning } from "../../config/warnings.ts";
 import { fail } from "../../errors.ts";
 import type { AttachOptions } from "./attach.ts";
-import { checkKvMemory } from "./kv-memory.ts";
+import { checkKvMemory } from "./check-kv-memory.ts";
 
 export interface ResolvedAttach {
   readonly environment: ConnectorEnvironment;
@@ -42,15 +42,30 @@ export function resolveAttach(options: AttachOptions): ResolvedAttach {
   }
   const variables = options.environment ?? process.env;
   checkObject(variables, "environment", "Give an object of names and texts, or leave it out.");
-  const kvCache = normalizeKvCacheConfig(options.kvCache);
-  if (options.kvMemory !== undefined) checkKvMemory(options.kvMemory, kvCache);
-  const dimensions = embeddedDimensions(options, kvCache);
+  const given = normalizeKvCacheConfig(options.kvCache);
+  if (options.kvMemory !== undefined) checkKvMemory(options.kvMemory, given);
+  const dimensions = embeddedDimensions(options, given);
   const environment = readEnvironment(variables);
   const { config: connector, warnings } = parseTransferConfig(
     options.kvTransferConfig,
     environment,
   );
+  const kvCache = Object.freeze({ ...given, layout: layoutOf(options, given, connector) });
   return { environment, connector, warnings, kvCache, dimensions, logLevel };
+}
+
+/**
+ * Memory of the runtime's own has the block outermost, unless a layout is asked for or the pool's shape depends on it. Values
+ * have the same bytes either way: only the axes behind the block count.
+ */
+function layoutOf(
+  { kvMemory, kvCache: input }: AttachOptions,
+  { layout }: KvCacheConfig,
+  { enableCrossLayersBlocks, storeTp }: ConnectorConfig,
+): KvLayout {
+  if (kvMemory !== undefined) return layout;
+  if (!enableCrossLayersBlocks && (input.layout !== undefined || storeTp !== null)) return layout;
+  return layout === "LBNHC" || layout === "BLNHC" ? "BLNHC" : "BLHNC";
 }
 
 function embeddedDimensions(options: AttachOptions, kvCache: KvCacheConfig): TableDimensions {

@@ -14,7 +14,7 @@ import type { Log } from "../step.ts";
 import { CONTROL_OWNER_WORD } from "../plan.ts";
 import { resolveAttach } from "./attach-options.ts";
 import { type AttachedConnector, faceOf } from "./attached-connector.ts";
-import type { UserKvMemory } from "./kv-memory.ts";
+import type { UserKvMemory, UserKvStorages } from "./kv-memory.ts";
 import { Runtime } from "./runtime.ts";
 
 export interface AttachOptions {
@@ -24,8 +24,11 @@ export interface AttachOptions {
   readonly kvTransferConfig?: unknown;
   /** Your block allocator: told which blocks saves and loads hold. */
   readonly blockPool: BlockPool;
-  /** Your KV memory with the segments of a block, per group; absent: memory of the runtime's own, see `kvMemory`. */
-  readonly kvMemory?: UserKvMemory;
+  /**
+   * Your KV memory, with the segments of a block or as storages with the layers' views; absent: memory of the runtime's own, in
+   * `kvCache.layout`. Without that it has the block outermost where it can (`AttachedConnector.kvMemory`).
+   */
+  readonly kvMemory?: UserKvMemory | UserKvStorages;
   /**
    * vLLM's configuration of KV events: JSON text or object. With `enable_kv_cache_events` the scheduler side's `takeEvents` gives
    * events of saved blocks; with publisher zmq `publishEvents` sends them. Default: no events.
@@ -87,8 +90,9 @@ export async function attachRuntime(
   try {
     runtime = await starting;
     const embedded = connectTo(runtime, options.blockPool, connector, log);
-    const kvMemory = options.kvMemory === undefined ? native.regionView(runtime.regionId) : null;
-    return { attached: faceOf(runtime, embedded, kvMemory, publisher), runtime };
+    const managed = options.kvMemory === undefined ? runtime.regionIds : [];
+    const storages = managed.map((regionId) => native.regionView(regionId));
+    return { attached: faceOf(runtime, embedded, storages, publisher), runtime };
   } catch (error) {
     await runtime?.stop();
     await publisher?.close();

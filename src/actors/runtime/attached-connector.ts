@@ -19,9 +19,17 @@ export interface ConnectorEvents {
 export interface AttachedConnector {
   /** vLLM's hooks, both sides. Belongs to the thread that attached. */
   readonly connector: Connector;
-  /** Bytes of all KV blocks, when the runtime owns them: block b starts at b * (bytes / blockCount). null with your memory. */
+  /**
+   * Bytes of all KV blocks, when the runtime owns them in one piece: block b starts at b * (bytes / blockCount), unless a layout
+   * with the layer outermost is asked for. null with your memory, and for models whose memory is several storages.
+   */
   readonly kvMemory: ArrayBuffer | null;
   /**
+  /**
+   * Memory that the runtime owns, as storages: one for all layers of a model with one group, in the layout asked for; for hybrid
+   * models one for each layer of the longest group, whose block b is page b of every group. Empty with your memory.
+   */
+  readonly kvStorages: readonly ArrayBuffer[];
    * Publishes one batch of KV events: `local` (of your own blocks, medium "GPU") and then what `takeEvents` would give. Call once a
    * step, as vLLM's scheduler does. Never waits. Nothing happens when there are no events, or without publisher zmq in
    * `kvEventsConfig`.
@@ -52,7 +60,7 @@ export interface AttachedConnector {
 export function faceOf(
   runtime: Runtime,
   connector: Connector,
-  kvMemory: ArrayBuffer | null,
+  storages: readonly ArrayBuffer[],
   publisher: KvEventPublisher | null,
 ): AttachedConnector {
   const feed =
@@ -61,7 +69,8 @@ export function faceOf(
       : new KvEventFeed(runtime.kvEvents, publisher);
   return {
     connector,
-    kvMemory,
+    kvMemory: storages.length === 1 ? (storages[0] ?? null) : null,
+    kvStorages: storages,
     publishEvents: (local) => feed?.pass(local),
     eventEndpoints: publisher,
     healthy: () => runtime.healthy(),

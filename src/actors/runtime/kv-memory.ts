@@ -1,12 +1,21 @@
+import type { ConnectorConfig } from "../../config/connector-config.ts";
 import { blockBytes, type KvCacheConfig } from "../../config/kv-cache-config.ts";
-import { fail, MooncakeKvError } from "../../errors.ts";
+import { MooncakeKvError } from "../../errors.ts";
+import { blockSegments, kvTensors } from "../../keys/kv-tensors.ts";
+import { keyNamespaceOf } from "../../keys/pool-keys.ts";
+import { segmentRules } from "../../keys/segments.ts";
+import type { KvTensor } from "../../keys/segments.ts";
+import { selectStoreShape } from "../../keys/store-shape.ts";
 import type { ValueSegments } from "../../store/key-spaces.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 
-/** KV memory of the serving loop: ours (blocks outermost, one segment a block), or the user's with its segments per group. */
-export type KvMemory = { readonly kind: "managed" } | UserKvMemory;
+/** KV memory of the serving loop: ours, in the layout of the KV cache's description, or the user's. */
+export type KvMemory = { readonly kind: "managed" } | UserKvMemory | UserKvStorages;
 
-/** KV memory of the serving loop itself. It is pinned until `stop`; other threads read and write it in place. */
+/**
+ * KV memory of the serving loop itself, in one piece, with its segments stated one by one. It is pinned until `stop`; other
+ * threads read and write it in place.
+ */
 export interface UserKvMemory {
   readonly kind: "user";
   readonly memory: Uint8Array;
@@ -20,94 +29,97 @@ export interface BlockSegment {
   readonly bytes: number;
 }
 
-/** KV memory as a region of the addon, with the segments of one block per group. Throws INVALID_VALUE for segments that do not fit. */
+/**
+ * KV memory of the serving loop itself, as its allocations and the layers' views into them (vLLM's register_kv_caches): segments
+ * follow as they do there, for any layout, hybrid models and stores that are cut finer. Pinned until `stop`.
+ */
+export interface UserKvStorages {
+  readonly kind: "storages";
+  /** Allocations, by the number that `KvTensor.storage` names. */
+  readonly storages: readonly Uint8Array[];
+  /** Per KV-cache group, the views of its layers. Absent: as vLLM lays this KV cache out, in the configured layout. */
+  readonly tensors?: readonly (readonly KvTensor[])[];
+}
+
+export interface KvRegions {
+  /** Of the addon, one for each storage. */
+  readonly regionIds: readonly number[];
+  readonly segments: ValueSegments;
+}
+
+/**
+ * KV memory as regions of the addon, with the segments of each value of a block, in the shape that the pool has them. The user's
+ * memory was checked before (`checkKvMemory`).
+ */
 export function openKvMemory(options: {
   readonly native: NativeBinding;
   readonly kvCache: KvCacheConfig;
   readonly kvMemory: KvMemory;
-}): {
-  regionId: number;
-  segments: ValueSegments;
-} {
-  const { native, kvCache, kvMemory } = options;
+  readonly connector: ConnectorConfig;
+}): KvRegions {
+  const { native, kvCache, kvMemory, connector } = options;
   if (kvMemory.kind === "user") {
-    checkKvMemory(kvMemory, kvCache);
     const regionId = native.regionPin(kvMemory.memory);
-    return {
-      regionId,
-      segments: kvMemory.segments.map((group) => [group.map((rule) => ({ regionId, ...rule }))]),
-    };
+    const segments = kvMemory.segments.map((group) => [
+      group.map((rule) => ({ regionId, ...rule })),
+    ]);
+    return { regionIds: [regionId], segments };
   }
-  const bytes = kvCache.groups.map((_, group) => blockBytes(kvCache, group));
-  const regionId = native.regionCreate(Math.max(...bytes) * kvCache.blockCount);
+  const tensors = tensorsOf(kvMemory, kvCache);
+  const { tpSize } = selectStoreShape(kvCache, keyNamespaceOf(connector).storeTp ?? null);
+  const segments = blockSegments(kvCache, tpSize, tensors);
+  const open: (() => number)[] =
+    kvMemory.kind === "storages"
+      ? kvMemory.storages.map((storage) => () => native.regionPin(storage))
+      : storageBytes(tensors).map((bytes) => () => native.regionCreate(bytes));
+  const regionIds: number[] = [];
+  try {
+    for (const region of open) regionIds.push(region());
+  } catch (error) {
+    for (const regionId of regionIds) native.regionRelease(regionId);
+    throw error;
+  }
   return {
-    regionId,
-    segments: bytes.map((size) => [[{ regionId, offset: 0, strideBytes: size, bytes: size }]]),
+    regionIds,
+    segments: segments.map((values) => values.map((value) => segmentRules(value, regionIds))),
   };
 }
 
-/** Throws INVALID_TYPE or INVALID_VALUE for memory of another shape, and for segments that do not fit or hold no whole block. */
-export function checkKvMemory(kvMemory: UserKvMemory, kvCache: KvCacheConfig): void {
-  const { kind, memory, segments } = (kvMemory ?? {}) as Partial<UserKvMemory>;
-  if (kind !== "user" || !(memory instanceof Uint8Array)) {
-    const remedy = 'Give { kind: "user", memory: a Uint8Array, segments }, or leave it out.';
-    const [field, value] = kind === "user" ? ["kvMemory.memory", memory] : ["kvMemory.kind", kind];
-    fail("INVALID_TYPE", field, value, "is not the KV memory of a serving loop", remedy);
-  }
-  const lists: unknown = segments;
-  if (!Array.isArray(lists) || !lists.every((group) => Array.isArray(group))) {
-    const remedy = "Give one list of segments a group, which together hold one block of it.";
-    fail("INVALID_TYPE", "kvMemory.segments", lists, "must be lists of segments", remedy);
-  }
-  checkRules(lists.flat());
-  checkSizes(lists, kvCache);
-  checkSegments(lists.flat(), memory.byteLength, kvCache.blockCount);
+/** The views of a KV cache's layers. Where segments are stated one by one there are none. */
+export function tensorsOf(
+  kvMemory: Exclude<KvMemory, UserKvMemory>,
+  kvCache: KvCacheConfig,
+): readonly (readonly KvTensor[])[] {
+  const given = kvMemory.kind === "storages" ? kvMemory.tensors : undefined;
+  return given ?? kvTensors(kvCache);
 }
 
-function checkRules(rules: readonly unknown[]): void {
-  for (const rule of rules) {
-    const { offset, strideBytes, bytes } = (rule ?? {}) as Partial<BlockSegment>;
-    if ([offset, strideBytes, bytes].every((value) => Number.isSafeInteger(value))) continue;
-    const remedy = "Give each segment as { offset, strideBytes, bytes } in whole numbers.";
-    fail("INVALID_TYPE", "kvMemory.segments", rule, "holds something that is no segment", remedy);
-  }
-}
-
-function checkSegments(
-  rules: readonly BlockSegment[],
-  memoryBytes: number,
-  blockCount: number,
-): void {
-  for (const { offset, strideBytes, bytes } of rules) {
-    const end = offset + (blockCount - 1) * strideBytes + bytes;
-    if (offset >= 0 && bytes > 0 && strideBytes >= 0 && end <= memoryBytes) continue;
-    throw new MooncakeKvError({
-      code: "INVALID_VALUE",
-      field: "kvMemory.segments",
-      value: { offset, strideBytes, bytes },
-      problem: `with ${blockCount} blocks this segment ends at byte ${end} of ${memoryBytes}`,
-      remedy:
-        "Correct offset, strideBytes, bytes or blockCount so that every block lies inside the memory.",
-    });
-  }
+/** Bytes of each storage that the views lie in. */
+export function storageBytes(tensors: readonly (readonly KvTensor[])[]): number[] {
+  const bytes: number[] = [];
+  for (const { storage, storageBytes: size } of tensors.flat()) bytes[storage] = size;
+  return bytes;
 }
 
 /** A value holds the segments one after the other: less or more than a block would be wrong bytes under a good key. */
-function checkSizes(segments: readonly (readonly BlockSegment[])[], kvCache: KvCacheConfig): void {
+export function checkValueBytes(
+  field: string,
+  bytesOfGroup: readonly number[],
+  kvCache: KvCacheConfig,
+): void {
   const refuse = (value: unknown, problem: string): never => {
     throw new MooncakeKvError({
       code: "INVALID_VALUE",
-      field: "kvMemory.segments",
+      field,
       value,
       problem,
-      remedy: "Give one list of segments a group, which together hold one block of it.",
+      remedy: "Give for each group what together holds one block of it.",
     });
   };
-  if (segments.length !== kvCache.groups.length)
-    refuse(segments.length, `${kvCache.groups.length} lists are needed, one for each group`);
-  for (const [group, rules] of segments.entries()) {
-    const bytes = rules.reduce((sum, rule) => sum + rule.bytes, 0);
+  if (bytesOfGroup.length !== kvCache.groups.length)
+    refuse(bytesOfGroup.length, `${kvCache.groups.length} lists are needed, one for each group`);
+  for (const [group, bytes] of bytesOfGroup.entries()) {
     const wanted = blockBytes(kvCache, group);
-    if (bytes !== wanted) refuse(bytes, `the segments of group ${group} must have ${wanted} bytes`);
+    if (bytes !== wanted) refuse(bytes, `a block of group ${group} must have ${wanted} bytes`);
   }
 }

@@ -6,7 +6,7 @@ import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
 import { createEventRing } from "../../events/event-ring.ts";
 import { hitRulesOf } from "../../keys/coordinator/rules-of.ts";
 import { noneHash } from "../../keys/none-hash.ts";
-import { poolKeyPrefixes } from "../../keys/pool-keys.ts";
+import { keyNamespaceOf, poolKeyPrefixes } from "../../keys/pool-keys.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import { keySpaceOptions, planKeySpace, valuesPerBlock } from "../../store/key-spaces.ts";
 import type { ValueSegments, WorkerKeySpace } from "../../store/key-spaces.ts";
@@ -145,7 +145,7 @@ export class RuntimeResources {
 
   #worker(options: ResourceOptions, hashesSharedId: number): WorkerKeySpace {
     const { kvCache, connector, segments } = options;
-    const { groups } = poolKeyPrefixes(kvCache, { cachePrefix: connector.cachePrefix });
+    const { groups } = poolKeyPrefixes(kvCache, keyNamespaceOf(connector));
     const plan = planKeySpace({ tensorParallelRank: kvCache.tp.rank, groups, segments });
     const keySpaceId = this.#native.keySpaceRegister(
       keySpaceOptions(

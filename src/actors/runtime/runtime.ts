@@ -33,6 +33,7 @@ import {
 import { EngineWatch } from "./engine-watch.ts";
 import { type KvMemory, openKvMemory } from "./kv-memory.ts";
 import { RuntimeResources } from "./resources.ts";
+import { refusePlans } from "./refuse-plans.ts";
 import { isIndispensable, superviseActors, type SupervisedActors } from "./supervised-actors.ts";
 import { dumpState, type StateDump } from "./state-dump.ts";
 
@@ -73,7 +74,8 @@ export class Runtime {
   readonly plan: RuntimePlan;
   readonly ends: ThreadEnds;
   readonly supervisor: Supervisor;
-  readonly regionId: number;
+  /** KV memory, one region for each storage. */
+  readonly regionIds: readonly number[];
   readonly engineId: number;
   /** What actors tell of their blocks; null when no KV events are made. */
   readonly kvEvents: KvEventSource | null;
@@ -90,8 +92,9 @@ export class Runtime {
     this.#options = options;
     warnOfRandomHashes(options);
     this.native = native;
-    const { regionId, segments } = openKvMemory(options);
-    this.regionId = regionId;
+    if (options.scheduler !== null) refusePlans(options.kvCache, options.connector);
+    const { regionIds, segments } = openKvMemory(options);
+    this.regionIds = regionIds;
     try {
       this.#resources = new RuntimeResources({
         ...options,
@@ -100,7 +103,7 @@ export class Runtime {
         ...(options.kvEvents === undefined ? {} : { eventActors: eventActors(options) }),
       });
     } catch (error) {
-      native.regionRelease(regionId);
+      for (const regionId of regionIds) native.regionRelease(regionId);
       throw error;
     }
     this.plan = this.#resources.plan;
@@ -209,7 +212,7 @@ export class Runtime {
       if (modelThread !== undefined)
         threads.push({
           actor: ACTOR_MODEL,
-          ...modelThread(this.plan, this.regionId),
+          ...modelThread(this.plan, this.regionIds[0]!),
           requestExit: () => this.#requestModelExit(),
         });
       threads.push(thread(ACTOR_SCHEDULER));
@@ -254,7 +257,7 @@ export class Runtime {
     const inFlight = this.#resources.release(
       Math.ceil(Math.max(100, deadlineMs - this.ends.nowMs())),
     );
-    this.native.regionRelease(this.regionId);
+    for (const regionId of this.regionIds) this.native.regionRelease(regionId);
     return inFlight;
   }
 }

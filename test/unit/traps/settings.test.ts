@@ -9,6 +9,8 @@ import { EXTRA_CONFIG_KEYS } from "../../../src/config/extra-config.ts";
 import { lookupSocketAddress } from "../../../src/config/lookup-socket.ts";
 import { parseSizeBytes } from "../../../src/config/sizes.ts";
 import { parseStoreConfig } from "../../../src/config/store-config.ts";
+import { normalizeKvCacheConfig } from "../../../src/config/kv-cache-normalize.ts";
+import { keyNamespaceOf, poolKeyPrefixes } from "../../../src/keys/pool-keys.ts";
 import { parseTransferConfig } from "../../../src/config/transfer-config.ts";
 import { readVectors } from "../../vectors/vectors.ts";
 
@@ -26,21 +28,41 @@ describe("trap 11: settings without a page of their own", () => {
     expect(EXTRA_CONFIG_KEYS).toContain(key);
   });
 
-  test("a store size that this build cannot serve is refused, never ignored", () => {
-    const parse = (extra: object): unknown =>
-      parseTransferConfig(
-        {
-          kv_connector: "MooncakeStoreConnector",
-          kv_role: "kv_both",
-          kv_connector_extra_config: { engine: "local", ...extra },
-        },
-        readEnvironment({}),
-      );
-    for (const extra of [{ store_tp_size: 4 }, { enable_store_tp_lcm: true }])
-      expect(() => parse(extra)).toThrow(expect.objectContaining({ code: "UNSUPPORTED" }));
+  test("a store size that cannot be followed keeps this rank's blocks apart, and is never ignored", () => {
+    const ownKeys = (extra: object): readonly string[] => {
+      const settings = {
+        kv_connector: "MooncakeStoreConnector",
+        kv_role: "kv_both",
+        kv_connector_extra_config: { engine: "local", ...extra },
+      };
+      const { config } = parseTransferConfig(settings, readEnvironment({}));
+      const topology = normalizeKvCacheConfig({
+        modelName: "m",
+        dtype: "float16",
+        blockSize: 16,
+        groups: [{ kind: "full", layers: 1 }],
+        heads: { kvHeads: 8, headSize: 16 },
+        tp: { rank: 1, size: 2 },
+        blockCount: 8,
+      });
+      return poolKeyPrefixes(topology, keyNamespaceOf(config)).groups[0]?.own ?? [];
+    };
+    const rank = (namespace: string, tp: number): string =>
+      `m${namespace}@tp_rank:${tp}@pcp0@dcp0@pp_rank:0@group:0`;
+    const shards = "@store_tp:4@store_pp:1@store_format:tp_shared_lbhnc";
+    const apart = "@store_pp:1@store_format:rank_local_tp2_layout_LBHNC";
+    expect(ownKeys({ store_tp_size: 4 })).toEqual([rank(shards, 2), rank(shards, 3)]);
+    const sizes = { enable_store_tp_lcm: true, prefill_tp_sizes: [4, 2] };
+    expect(ownKeys(sizes)).toEqual(ownKeys({ store_tp_size: 4 }));
+    for (const extra of [
+      { store_tp_size: 3 },
+      { store_tp_size: "4" },
+      { enable_store_tp_lcm: true },
+    ])
+      expect(ownKeys(extra)).toEqual([rank(apart, 1)]);
     // Switched off, as vLLM reads it: only `true` itself switches the common multiple on.
     for (const extra of [{ store_tp_size: null }, { enable_store_tp_lcm: "true" }])
-      expect(() => parse(extra)).not.toThrow();
+      expect(ownKeys(extra)).toEqual([rank("", 1)]);
   });
 });
 

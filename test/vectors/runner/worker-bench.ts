@@ -18,7 +18,7 @@ import type { GroupKeyPrefixes } from "../../../src/keys/pool-keys.ts";
 import { valueBytes } from "../../../src/keys/segments.ts";
 import type { StorageSegment } from "../../../src/keys/segments.ts";
 import { selectStoreShape } from "../../../src/keys/store-shape.ts";
-import { hitRulesOf, namespaceOf, STATE_BYTES, topologyOf } from "../vectors.ts";
+import { hitRulesOf, namespaceOf, topologyOf } from "../vectors.ts";
 import type { VectorConfig, VectorRank } from "../vectors.ts";
 
 export interface FileCall {
@@ -58,7 +58,7 @@ export class WorkerBench {
     this.rules = hitRulesOf(config);
     this.tpRank = rank.tp;
     this.groups = poolKeyPrefixes(topology, namespace).groups;
-    this.segments = blockSegments(topology, shape.tpSize, STATE_BYTES);
+    this.segments = blockSegments(topology, shape.tpSize);
     this.shardsOfGroup = this.segments.map((values) => values.length);
     this.bytesOfGroup = this.segments.map((values) => valueBytes(values[0] ?? []));
     this.#lifecycles = config.extra_config?.["enable_group_semantics"] === true;

@@ -21,7 +21,7 @@ import { planLoad, planSave } from "../../../../src/keys/coordinator/transfer-pl
 import type { GroupChunks } from "../../../../src/keys/coordinator/transfer-plan.ts";
 import { blockSegments } from "../../../../src/keys/kv-tensors.ts";
 import { selectStoreShape } from "../../../../src/keys/store-shape.ts";
-import { hitRulesOf, namespaceOf, STATE_BYTES, topologyOf } from "../../vectors.ts";
+import { hitRulesOf, namespaceOf, topologyOf } from "../../vectors.ts";
 import type { VectorConfig, VectorRank } from "../../vectors.ts";
 import { Cases } from "../cases.ts";
 import type { CaseCheck, VectorKind } from "../cases.ts";
@@ -119,7 +119,7 @@ function putSizes(
   puts: readonly GroupChunks[],
 ): number[][] {
   const shape = selectStoreShape(topology, namespaceOf(one.config).storeTp ?? null);
-  const segments = blockSegments(topology, shape.tpSize, STATE_BYTES);
+  const segments = blockSegments(topology, shape.tpSize);
   const sizes = puts.flatMap(({ chunks }, group) =>
     [...chunks]
       .flatMap(() => segments[group] ?? [])

@@ -2,7 +2,7 @@
 import { selectStoreShape } from "../../../../src/keys/store-shape.ts";
 import { blockSegments, kvTensors } from "../../../../src/keys/kv-tensors.ts";
 import type { StorageSegment } from "../../../../src/keys/segments.ts";
-import { namespaceOf, STATE_BYTES, topologyOf } from "../../vectors.ts";
+import { namespaceOf, topologyOf } from "../../vectors.ts";
 import type { VectorConfig } from "../../vectors.ts";
 import { Cases } from "../cases.ts";
 import type { VectorKind } from "../cases.ts";
@@ -37,7 +37,7 @@ export const segments: VectorKind = {
         const { tp_size = 1, pp_size = 1, pcp_size = 1, dcp_size = 1 } = one.config;
         const last = { tp: tp_size - 1, pp: pp_size - 1, pcp: pcp_size - 1, dcp: dcp_size - 1 };
         const topology = topologyOf(one.config, last);
-        const views = kvTensors(topology, STATE_BYTES).flatMap((layers, group) =>
+        const views = kvTensors(topology).flatMap((layers, group) =>
           layers.map((tensor, layer) => ({
             layer: `model.layers.${layer}.attn${group}`,
             shape: tensor.shape,
@@ -49,7 +49,7 @@ export const segments: VectorKind = {
         );
         check.equal("tensors", views, one.tensors);
         const shape = selectStoreShape(topology, namespaceOf(one.config).storeTp ?? null);
-        const ours = blockSegments(topology, shape.tpSize, STATE_BYTES);
+        const ours = blockSegments(topology, shape.tpSize);
         one.groups.forEach((group, number) => {
           const values = ours[number] ?? [];
           const first = shape.tpSize === null ? 0 : last.tp * values.length;
