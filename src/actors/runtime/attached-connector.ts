@@ -25,11 +25,11 @@ export interface AttachedConnector {
    */
   readonly kvMemory: ArrayBuffer | null;
   /**
-  /**
    * Memory that the runtime owns, as storages: one for all layers of a model with one group, in the layout asked for; for hybrid
    * models one for each layer of the longest group, whose block b is page b of every group. Empty with your memory.
    */
   readonly kvStorages: readonly ArrayBuffer[];
+  /**
    * Publishes one batch of KV events: `local` (of your own blocks, medium "GPU") and then what `takeEvents` would give. Call once a
    * step, as vLLM's scheduler does. Never waits. Nothing happens when there are no events, or without publisher zmq in
    * `kvEventsConfig`.
