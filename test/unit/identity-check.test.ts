@@ -1,0 +1,202 @@
+/**
+ * Goal: the check is made when the engine opens, again each minute and sooner after a failure; what is not known counts as closed.
+ * Method: a pool of one key whose calls fail on demand, timers that the test runs by hand.
+ */
+import { expect, test } from "vitest";
+import { IDENTITY_PERIOD_MS, IdentityCheck } from "../../src/actors/runtime/identity-check.ts";
+import { normalizeKvCacheConfig } from "../../src/config/kv-cache-normalize.ts";
+import type { KvDtype } from "../../src/config/kv-cache-config.ts";
+import { poolIdentity } from "../../src/connector/identity/identity.ts";
+import { encodeIdentity } from "../../src/connector/identity/identity-value.ts";
+import {
+  MEMBERSHIP_CLOSED,
+  MEMBERSHIP_OPEN,
+  MEMBERSHIP_UNKNOWN,
+} from "../../src/connector/membership.ts";
+
+const KEY = "model@mooncake-kv-identity";
+const DOWN = { ok: false, code: -11, text: "is away" } as const;
+
+function identityOf(dtype: KvDtype) {
+  const kvCache = normalizeKvCacheConfig({
+    modelName: "model",
+    dtype,
+    blockSize: 16,
+    blockCount: 8,
+    groups: [{ kind: "full", layers: 4 }],
+    heads: { kvHeads: 8, headSize: 64 },
+  });
+  return poolIdentity({ kvCache, cachePrefix: "", noneHash: new Uint8Array(32) });
+}
+
+class World {
+  value: Uint8Array | null = null;
+  down = false;
+  refusesPuts = false;
+  /** Put by somebody else between our read and our put. */
+  overtaken: Uint8Array | null = null;
+  readonly timers: { delayMs: number; action: () => void }[] = [];
+  readonly published: number[] = [];
+  readonly told: string[] = [];
+  readonly events: string[] = [];
+  readonly check: IdentityCheck;
+
+  constructor() {
+    const tell = (_fields: object, text: string): void => void this.told.push(text);
+    this.check = new IdentityCheck({
+      calls: {
+        getValue: async () => (this.down ? DOWN : { ok: true, value: this.value }),
+        putValue: async (key, value) => {
+          expect(key).toBe(KEY);
+          if (this.down || this.refusesPuts) return DOWN;
+          this.value ??= this.overtaken;
+          const stored = this.value === null;
+          this.value ??= value.slice();
+          return { ok: true, value: stored ? "stored" : "present" };
+        },
+      },
+      key: KEY,
+      identity: identityOf("float16"),
+      timeoutMs: 100,
+      after: (delayMs, action) => {
+        const timer = { delayMs, action };
+        this.timers.push(timer);
+        return () => void this.timers.splice(this.timers.indexOf(timer) >>> 0, 1);
+      },
+      publish: (membership) => void this.published.push(membership),
+      trace: { record: (event) => void this.events.push(event) },
+      log: { debug: () => undefined, info: tell, warn: tell, error: tell },
+    });
+  }
+
+  async open(): Promise<void> {
+    this.check.engineChanged("open");
+    await this.check.check();
+  }
+
+  /** The delay of the next check, which is then made. */
+  async next(): Promise<number> {
+    const timer = this.timers.shift();
+    if (timer === undefined) throw new Error("no check is due");
+    timer.action();
+    await this.check.check();
+    return timer.delayMs;
+  }
+}
+
+const THEIRS = encodeIdentity(identityOf("bfloat16"));
+
+test("published where nothing is; looked at each minute", async () => {
+  const world = new World();
+  await world.open();
+  expect(world.value).toEqual(encodeIdentity(identityOf("float16")));
+  expect(world.published).toEqual([MEMBERSHIP_OPEN]);
+  expect(world.timers.map(({ delayMs }) => delayMs)).toEqual([IDENTITY_PERIOD_MS]);
+  expect(await world.next()).toBe(IDENTITY_PERIOD_MS);
+  expect(world.published).toEqual([MEMBERSHIP_OPEN]);
+  expect(world.told).toEqual([]);
+});
+
+test("closed by other bytes, told once; open again when they go", async () => {
+  const world = new World();
+  world.value = THEIRS;
+  await world.open();
+  await world.next();
+  expect(world.published).toEqual([MEMBERSHIP_CLOSED]);
+  expect(world.told).toHaveLength(1);
+  expect(world.told[0]).toMatch(/dtype is "float16" here and "bfloat16" there.*cache_prefix/);
+  world.value = null;
+  await world.next();
+  expect(world.published).toEqual([MEMBERSHIP_CLOSED, MEMBERSHIP_OPEN]);
+  expect(world.events).toEqual(["poolClosed", "poolOpened"]);
+  // A pool that was emptied may get another member first.
+  world.value = THEIRS;
+  await world.next();
+  expect(world.published.at(-1)).toBe(MEMBERSHIP_CLOSED);
+  expect(world.told.filter((text) => text.includes("cache_prefix"))).toHaveLength(2);
+});
+
+test("of two that put at the same time, the pool's choice counts", async () => {
+  const world = new World();
+  world.overtaken = THEIRS;
+  await world.open();
+  expect(world.published).toEqual([MEMBERSHIP_CLOSED]);
+});
+
+test("an engine that is lost makes it unknown until it is back and has answered", async () => {
+  const world = new World();
+  await world.open();
+  world.check.engineChanged("down");
+  expect(world.published).toEqual([MEMBERSHIP_OPEN, MEMBERSHIP_UNKNOWN]);
+  // Another pool came back.
+  world.value = THEIRS;
+  await world.open();
+  expect(world.published.at(-1)).toBe(MEMBERSHIP_CLOSED);
+});
+
+test("an answer that comes after the engine was lost does not count", async () => {
+  const world = new World();
+  world.check.engineChanged("open");
+  const checking = world.check.check();
+  world.check.engineChanged("down");
+  await checking;
+  expect(world.published).toEqual([]);
+  expect(world.check.status().membership).toBe("unknown");
+});
+
+test("without an answer it stays unknown, is told once, and is asked again with back-off", async () => {
+  const world = new World();
+  world.down = true;
+  await world.open();
+  const delays = [await world.next(), await world.next(), await world.next()];
+  expect(delays).toEqual([500, 1000, 2000]);
+  expect(world.published).toEqual([]);
+  expect(world.told).toHaveLength(1);
+  world.down = false;
+  await world.next();
+  expect(world.published).toEqual([MEMBERSHIP_OPEN]);
+});
+
+test("a failed look leaves what is known as it is", async () => {
+  const world = new World();
+  await world.open();
+  world.down = true;
+  await world.next();
+  expect(world.published).toEqual([MEMBERSHIP_OPEN]);
+  expect(world.timers.map(({ delayMs }) => delayMs)).toEqual([500]);
+});
+
+test("a pool that takes no identity is used, with a warning", async () => {
+  const world = new World();
+  world.refusesPuts = true;
+  await world.open();
+  await world.next();
+  expect(world.published).toEqual([MEMBERSHIP_OPEN]);
+  expect(world.told).toHaveLength(1);
+});
+
+test("a value of a newer format is not compared, with a warning", async () => {
+  const world = new World();
+  world.value = Buffer.from('{"format":9,"bytes":{"dtype":"bfloat16"}}');
+  await world.open();
+  expect(world.published).toEqual([MEMBERSHIP_OPEN]);
+  expect(world.told).toEqual([expect.stringContaining("format is 9")]);
+});
+
+test("settle waits for the first answer, and not for an engine that is away", async () => {
+  const world = new World();
+  await world.check.settle(1000);
+  world.check.engineChanged("open");
+  const settled = world.check.settle(1000);
+  await settled;
+  expect(world.check.status().membership).toBe("open");
+  // Of its two timers, the limit of the wait is gone.
+  expect(world.timers.map(({ delayMs }) => delayMs)).toEqual([IDENTITY_PERIOD_MS]);
+});
+
+test("closed: no check follows", async () => {
+  const world = new World();
+  await world.open();
+  world.check.close();
+  expect(world.timers).toEqual([]);
+});
