@@ -6,6 +6,10 @@ export type { AttachOptions } from "./actors/runtime/attach.ts";
 export type { AttachedConnector, ConnectorEvents } from "./actors/runtime/attached-connector.ts";
 export type { BlockSegment, UserKvMemory, UserKvStorages } from "./actors/runtime/kv-memory.ts";
 export type { KvTensor } from "./keys/segments.ts";
+export type { MembershipStatus } from "./actors/runtime/identity-check.ts";
+export type { IdentityDifference } from "./connector/identity/compare.ts";
+export type { ResetAnswer, ResetOptions } from "./connector/reset-answer.ts";
+export type { MembershipName } from "./connector/membership.ts";
 export type { ActorDump, StateDump } from "./actors/runtime/state-dump.ts";
 export type { Log } from "./actors/step.ts";
 export type { ConnectorConfig, KvRole, LoadFailurePolicy } from "./config/connector-config.ts";
@@ -22,11 +26,11 @@ export type {
   Connector,
   ConnectorGauges,
   FailedLoad,
+  FinalStates,
   FinishedTransfers,
   PromptEmbeddings,
   ScheduledRequest,
   SchedulerStep,
-  FinalStates,
 } from "./connector/connector.ts";
 export type {
   AllBlocksCleared,

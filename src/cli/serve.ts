@@ -36,6 +36,7 @@ interface ServeFlags {
   readonly trace?: string;
   readonly record?: string;
   readonly debugRoutes?: boolean;
+  readonly admin?: boolean;
   readonly cache?: string;
   readonly logLevel: string;
 }
@@ -100,6 +101,7 @@ export function addServeCommand(program: Command): void {
     .option("--trace <file>", "write a Chrome trace (Perfetto opens it) until the server stops")
     .option("--record <folder>", "record all steps of all actors there, for a replay (slower)")
     .option("--debug-routes", "add POST /debug/drop_local_cache and GET /debug/state")
+    .option("--admin", "POST /reset_prefix_cache on any address; on loopback it is always there")
     .option("--cache <folder>", "where downloaded and converted models are kept")
     .addOption(
       new Option("--log-level <level>", "how much is logged on standard error")
@@ -160,7 +162,12 @@ async function serve(flags: ServeFlags): Promise<void> {
     pool: flags.pool,
     logLevel: flags.logLevel,
     log,
-    http: { host: flags.host, port: flags.port, debugRoutes: flags.debugRoutes === true },
+    http: {
+      host: flags.host,
+      port: flags.port,
+      debugRoutes: flags.debugRoutes === true,
+      ...(flags.admin === true ? { adminRoutes: true } : {}),
+    },
     kvEvents: publisher === null ? undefined : { publisher, integerHashes },
     traceFile: flags.trace ?? null,
     recordFolder: flags.record,

@@ -9,8 +9,11 @@ import type { KvEventPublisher } from "../events/publisher.ts";
 import type { NativeBinding } from "../native/binding.ts";
 import { CounterBlock, COUNTERS, GAUGES } from "../trace/counters.ts";
 import { Metrics } from "../trace/metrics.ts";
+import { CacheReset } from "./cache-reset.ts";
+import type { RoutePorts } from "./http/routes.ts";
 import { KvEventPublishing } from "./kv-event-publishing.ts";
 import { FrontEnd } from "./front-end.ts";
+import { isLoopback } from "./listening.ts";
 import type { PreparedModel } from "./model/prepared-model.ts";
 import { loadTokenizer, type ModelTokenizer } from "./model/tokenizer.ts";
 import { OpenAiServer } from "./server.ts";
@@ -27,6 +30,8 @@ export interface ApplicationOptions extends Omit<
     readonly host: string;
     readonly port: number;
     readonly debugRoutes: boolean;
+    /** Adds POST /reset_prefix_cache. Default: where only this machine can reach it. */
+    readonly adminRoutes?: boolean;
   } | null;
   /** Where KV events go, and the form of their hashes; absent: none are made. Closed with the application. */
   readonly kvEvents?:
@@ -134,7 +139,9 @@ export class Application {
           wallClockMs: options.wallClockMs,
           healthy: () => runtime.healthy(),
           engineState: () => runtime.engine.status().state,
+          membership: () => runtime.membership.status(),
           dumpState: () => dumpServing(runtime, frontEnd),
+          resetCache: cacheReset(options, runtime, frontEnd),
           metrics: startMetrics(runtime, native, model, events),
           log,
         });
@@ -210,6 +217,22 @@ function startFrontEnd(runtime: Runtime, log: Log): FrontEnd {
   return frontEnd;
 }
 
+/** null where others than this machine could call it, unless that is wanted. */
+function cacheReset(
+  { http, connector }: ApplicationOptions,
+  runtime: Runtime,
+  frontEnd: FrontEnd,
+): RoutePorts["resetCache"] {
+  if (http === null || !(http.adminRoutes ?? isLoopback(http.host))) return null;
+  const reset = new CacheReset({
+    frontEnd,
+    resetPool: (options) => runtime.resetPool(options),
+    nowMs: runtime.ends.nowMs,
+    timeoutMs: connector.saveTimeoutMs,
+  });
+  return (request) => reset.reset(request);
+}
+
 function publishEvents(
   { kvEvents }: Runtime,
   publisher: KvEventPublisher | undefined,
@@ -240,6 +263,8 @@ function startMetrics(
       counters.set(COUNTERS.kvEventsPublished, events?.feed.published ?? 0);
       counters.set(COUNTERS.kvEventsLost, events?.feed.lost ?? 0);
       counters.set(GAUGES.engineOpen, pool.state === "open" ? 1 : 0);
+      const { membership } = runtime.membership.status();
+      counters.set(GAUGES.poolClosed, membership === "closed" ? 1 : 0);
       counters.set(GAUGES.engineHungCalls, pool.hungCalls);
       counters.set(COUNTERS.engineReopenings, pool.reopenings);
     },

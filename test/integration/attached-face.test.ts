@@ -17,6 +17,7 @@ test("the face of an attached connector", async () => {
     "healthy",
     "kvMemory",
     "kvStorages",
+    "membership",
     "on",
     "publishEvents",
     "stop",

@@ -72,7 +72,7 @@ function store(at: EmbeddedLoop, one: HashCase, sequence: readonly number[] | nu
   at.step([{ id: "one", ...whole }]);
   scheduler.requestFinished("one", [blocks]);
   at.stepUntil(() => at.attached.connector.idle());
-  const keys = native.engineKeys(engineId, "model@", 1000);
+  const keys = native.engineKeys(engineId, "model@tp_rank", 1000);
   native.engineRemovePrefix(engineId, "");
   return keys.map((key) => key.slice(key.lastIndexOf("@") + 1)).toSorted();
 }

@@ -60,7 +60,7 @@ test.each(ALGORITHMS)("%s: keys are vLLM's, and what was saved is found again", 
   const digests = hashBlocks(request, noneHash("7", name), name);
   const { digestBytes } = hashAlgorithm(name);
   const expected = [0, 1, 2].map((block) => hashHex(digests, block, digestBytes));
-  const keys = at.runtime.native.engineKeys(at.runtime.engineId, "model@", 100);
+  const keys = at.runtime.native.engineKeys(at.runtime.engineId, "model@tp_rank", 100);
   expect(keys.map((key) => key.slice(key.lastIndexOf("@") + 1)).toSorted()).toEqual(
     expected.toSorted(),
   );
@@ -101,7 +101,7 @@ test("a hash block below the block size: each block is named by its last hash", 
   const expected = [0, 1].flatMap((group) =>
     [3, 7, 11].map((hash) => `@group:${group}@${hashHex(digests, hash, 32)}`),
   );
-  const keys = at.runtime.native.engineKeys(at.runtime.engineId, "model@", 100);
+  const keys = at.runtime.native.engineKeys(at.runtime.engineId, "model@tp_rank", 100);
   expect(keys.map((key) => key.slice(key.indexOf("@group:"))).toSorted()).toEqual(
     expected.toSorted(),
   );

@@ -151,6 +151,8 @@ describe("bad bodies and addresses", () => {
       },
       healthy: () => true,
       engineState: () => "open",
+      resetCache: null,
+      membership: () => ({ membership: "open" as const, differences: [], keyDifferences: [] }),
       dumpState: () => Promise.resolve({}),
       metrics: { contentType: "text/plain", text: () => Promise.resolve("") },
       random: () => 0,

@@ -107,7 +107,7 @@ describe("other routes", () => {
     const response = await get("/health");
     expect([response.status, await response.json()]).toEqual([
       503,
-      { status: "unhealthy", engine: "open" },
+      { status: "unhealthy", engine: "open", pool: "open" },
     ]);
   });
 

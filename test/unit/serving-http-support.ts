@@ -47,6 +47,8 @@ export async function serve(
     },
     healthy: () => true,
     engineState: () => "open",
+    resetCache: null,
+    membership: () => ({ membership: "open", differences: [], keyDifferences: [] }),
     dumpState: async () => ({}),
     metrics: { contentType: metrics.contentType, text: () => metrics.text() },
     random: () => 0.5,

@@ -11,7 +11,7 @@ import { loadNative } from "../../native/load.ts";
 import { openThreadTrace } from "../hosts/thread-trace.ts";
 import { ACTOR_SCHEDULER } from "../messages.ts";
 import type { Log } from "../step.ts";
-import { CONTROL_OWNER_WORD } from "../plan.ts";
+import { CONTROL_MEMBERSHIP_WORD, CONTROL_OWNER_WORD } from "../plan.ts";
 import { resolveAttach } from "./attach-options.ts";
 import { type AttachedConnector, faceOf } from "./attached-connector.ts";
 import type { UserKvMemory, UserKvStorages } from "./kv-memory.ts";
@@ -124,6 +124,9 @@ function connectTo(
     mailbox: ends.mailboxes[ACTOR_SCHEDULER]!,
     owner: control.subarray(CONTROL_OWNER_WORD, CONTROL_OWNER_WORD + 1),
     threadId,
+    // Pairs with the store in `Runtime`, on the thread that made it.
+    readMembership: () => Atomics.load(control, CONTROL_MEMBERSHIP_WORD),
+    resetPool: (options) => runtime.resetPool(options),
     events: runtime.kvEvents,
     hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
       native.hashBlocks(plan.hasherId, tokenPage, hashPage, extrasPage, fromBlock, toBlock),

@@ -3,6 +3,7 @@ import { KvEventFeed } from "../../events/event-feed.ts";
 import type { KvEvent } from "../../events/kv-events.ts";
 import type { KvEventPublisher } from "../../events/publisher.ts";
 import { ACTOR_NAMES } from "../messages.ts";
+import type { MembershipStatus } from "./identity-check.ts";
 import type { Runtime } from "./runtime.ts";
 import type { StateDump } from "./state-dump.ts";
 
@@ -42,6 +43,8 @@ export interface AttachedConnector {
   } | null;
   /** False while an actor that should run does not, and after `stop`. */
   healthy(): boolean;
+  /** Whether this member may use the pool, and what keeps it out. Checked each minute, when the event loop turns. */
+  membership(): MembershipStatus;
   /** Calls `listener` from now on; events need turns of the event loop. Returns a function that takes it away again. */
   on<Name extends keyof ConnectorEvents>(
     event: Name,
@@ -74,6 +77,7 @@ export function faceOf(
     publishEvents: (local) => feed?.pass(local),
     eventEndpoints: publisher,
     healthy: () => runtime.healthy(),
+    membership: () => runtime.membership.status(),
     on: (event, listener) => listen(runtime, event, listener),
     dump: () => runtime.dump(),
     stop: async () => {

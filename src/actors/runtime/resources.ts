@@ -64,6 +64,8 @@ export interface ResourceOptions {
 export class RuntimeResources {
   readonly plan: RuntimePlan;
   readonly engineId: number;
+  /** What the first block's hash goes on from. */
+  readonly noneHash: Uint8Array;
   /** Woken when the engine's state changes. */
   readonly engineWakeId: number;
   readonly #native: NativeBinding;
@@ -74,6 +76,8 @@ export class RuntimeResources {
   /** Throws what the addon refuses (a pool that is open with another size, segments that overlap); nothing stays behind. */
   constructor(options: ResourceOptions) {
     this.#native = options.native;
+    const { hashSeed, kvCache, randomBytes } = options;
+    this.noneHash = noneHash(hashSeed, kvCache.hashAlgorithm, randomBytes);
     this.engineWakeId = options.native.wakeReserve();
     this.engineId = openEngine(options.native, options.connector, this.engineWakeId);
     try {
@@ -92,7 +96,7 @@ export class RuntimeResources {
       algorithm: options.kvCache.hashAlgorithm,
       blockSize: dimensions.hashBlockSize,
       lookaheadTokens: dimensions.hashLookaheadTokens,
-      noneHash: noneHash(options.hashSeed, options.kvCache.hashAlgorithm, options.randomBytes),
+      noneHash: this.noneHash,
       tokensSharedId: this.#share(tables.tokenPages),
       hashesSharedId,
     });

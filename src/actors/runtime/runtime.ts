@@ -4,8 +4,8 @@ import type { ConnectorConfig } from "../../config/connector-config.ts";
 import { HASH_ALGORITHMS } from "../../config/kv-cache-config.ts";
 import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
 import { releaseEndedOwner } from "../../connector/embedded/ownership.ts";
+import type { ResetAnswer, ResetOptions } from "../../connector/reset-answer.ts";
 import { KvEventSource } from "../../events/event-source.ts";
-import { noneHashIsRandom } from "../../keys/none-hash.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import { workerEntry } from "../../worker-entry.ts";
 import type { ActorControlClient } from "../control/actor-control.ts";
@@ -31,9 +31,12 @@ import {
   type SchedulerLimits,
 } from "../plan.ts";
 import { EngineWatch } from "./engine-watch.ts";
+import type { IdentityCheck } from "./identity-check.ts";
 import { type KvMemory, openKvMemory } from "./kv-memory.ts";
-import { RuntimeResources } from "./resources.ts";
 import { refusePlans } from "./refuse-plans.ts";
+import { warnOfRandomHashes, watchMembership } from "./membership.ts";
+import { resetRuntimePool } from "./reset.ts";
+import { RuntimeResources } from "./resources.ts";
 import { isIndispensable, superviseActors, type SupervisedActors } from "./supervised-actors.ts";
 import { dumpState, type StateDump } from "./state-dump.ts";
 
@@ -80,6 +83,8 @@ export class Runtime {
   /** What actors tell of their blocks; null when no KV events are made. */
   readonly kvEvents: KvEventSource | null;
   readonly engine: EngineWatch;
+  /** Whether the pool's other members agree with this one. */
+  readonly membership: IdentityCheck;
   readonly #resources: RuntimeResources;
   readonly #options: RuntimeOptions;
   readonly #started: number[] = [];
@@ -130,9 +135,17 @@ export class Runtime {
       trace: this.#supervised.trace,
       log,
     });
+    this.membership = watchMembership({
+      ...options,
+      engineId,
+      engine: this.engine,
+      noneHash: this.#resources.noneHash,
+      control: this.plan.control,
+      trace: this.#supervised.trace,
+    });
   }
 
-  /** Starts all actor threads and waits a while for the engine. On failure everything that was started is stopped again and the error is thrown. */
+  /** Starts all actor threads and waits a while for engine and membership. On failure everything that was started is stopped again and the error is thrown. */
   static async start(options: RuntimeOptions): Promise<Runtime> {
     const path = lookupSocketPath(options.connector, options.kvCache);
     if (path !== null && options.connector.lookupRpcRole === "server") await claimSocketPath(path);
@@ -144,6 +157,7 @@ export class Runtime {
       settled.catch(() => undefined);
       await runtime.#startActors();
       await settled;
+      await runtime.membership.settle(options.connector.lookupTimeoutMs);
     } catch (error) {
       await runtime.stop();
       throw error;
@@ -170,6 +184,11 @@ export class Runtime {
   /** What all actors have in hand and what the shared tables show, for a person; never rejects. See dumpState. */
   dump(): Promise<StateDump> {
     return dumpState(this.plan, this.ends, this.supervisor, this.engine.status());
+  }
+
+  /** Whoever calls it holds saves and lookups back meanwhile; see `pool-reset`. */
+  resetPool(options: ResetOptions): Promise<ResetAnswer> {
+    return resetRuntimePool(this, this.#options, options);
   }
 
   /**
@@ -254,6 +273,7 @@ export class Runtime {
       );
     }
     this.engine.close();
+    this.membership.close();
     const inFlight = this.#resources.release(
       Math.ceil(Math.max(100, deadlineMs - this.ends.nowMs())),
     );
@@ -277,15 +297,4 @@ function openEventSource(
     integerHashes: kvEvents.integerHashes,
     groups: kvCache.groups,
   });
-}
-
-/** A pool whose members draw their own NONE_HASH shares nothing, and nothing else would say so. */
-function warnOfRandomHashes({ kvCache, hashSeed, log }: RuntimeOptions): void {
-  const { hashAlgorithm } = kvCache;
-  if (!noneHashIsRandom(hashSeed, hashAlgorithm)) return;
-  log.warn(
-    { field: "PYTHONHASHSEED", value: null, hashAlgorithm },
-    `PYTHONHASHSEED is not set, and ${hashAlgorithm} then draws a random start for its block hashes: no block is shared with ` +
-      "any other process. Set it to the same number in every process that shares the pool.",
-  );
 }

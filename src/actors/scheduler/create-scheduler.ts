@@ -57,6 +57,9 @@ export function createScheduler(
         hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
           context.hashBlocks(tokenPage, hashPage, extrasPage, fromBlock, toBlock),
         ...(gone === undefined ? {} : { gone }),
+        ...(context.readMembership === undefined
+          ? {}
+          : { readMembership: context.readMembership.bind(context) }),
         ...(flushWakes === undefined || context.waitLookup === undefined
           ? {}
           : { waitLookup: context.waitLookup.bind(context) }),

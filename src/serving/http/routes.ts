@@ -1,7 +1,10 @@
 import type { FastifyInstance } from "fastify";
+import type { MembershipStatus } from "../../actors/runtime/identity-check.ts";
+import type { CacheResetAnswer, CacheResetRequest } from "../cache-reset.ts";
 import { answer, type AnswerRoutePorts } from "./answer-route.ts";
 import { parseChat, parseCompletion, unknownModel } from "./answer-request.ts";
 import { CHAT_FORMAT } from "./chat-format.ts";
+import { parseCacheReset } from "./cache-reset-request.ts";
 import { COMPLETION_FORMAT } from "./completion-format.ts";
 
 export interface RoutePorts extends AnswerRoutePorts {
@@ -9,10 +12,14 @@ export interface RoutePorts extends AnswerRoutePorts {
   readonly healthy: () => boolean;
   /** State of the storage engine; requests are computed without it, so it does not make the server unhealthy. */
   readonly engineState: () => string;
+  /** Whether this member may use the pool; where it may not, it computes. */
+  readonly membership: () => MembershipStatus;
   /** The text of a Prometheus scrape and its content type. */
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
   /** The state of everything, JSON-able. */
   readonly dumpState: () => Promise<object>;
+  /** For POST /reset_prefix_cache; null: there is no such route. */
+  readonly resetCache: ((request: CacheResetRequest) => Promise<CacheResetAnswer>) | null;
   /** Adds POST /debug/drop_local_cache and GET /debug/state. */
   readonly debugRoutes: boolean;
 }
@@ -45,13 +52,23 @@ export function addRoutes(server: FastifyInstance, ports: RoutePorts): void {
 
   server.get("/health", (_request, reply) => {
     const healthy = ports.healthy();
-    return reply
-      .code(healthy ? 200 : 503)
-      .send({ status: healthy ? "ok" : "unhealthy", engine: ports.engineState() });
+    const { membership, differences } = ports.membership();
+    return reply.code(healthy ? 200 : 503).send({
+      status: healthy ? "ok" : "unhealthy",
+      engine: ports.engineState(),
+      pool: membership,
+      ...(differences.length === 0 ? {} : { differences }),
+    });
   });
   server.get("/metrics", async (_request, reply) =>
     reply.type(ports.metrics.contentType).send(await ports.metrics.text()),
   );
+
+  const { resetCache } = ports;
+  if (resetCache !== null)
+    server.post("/reset_prefix_cache", async (request) =>
+      resetCache(parseCacheReset(request.query)),
+    );
 
   if (ports.debugRoutes) {
     server.post("/debug/drop_local_cache", async () => ({

@@ -1,3 +1,4 @@
+import { IDENTITY_KEY_ENDING } from "../../../src/connector/identity/identity.ts";
 import type { Application } from "../../../src/serving/application.ts";
 import type { FrontEndRequest } from "../../../src/serving/front-end-types.ts";
 import { generate } from "./generate.ts";
@@ -5,8 +6,11 @@ import { settled } from "./gauges.ts";
 
 const KEYS_MAX = 100_000;
 
+/** Keys of blocks: without what members publish about themselves. */
 export function poolKeys({ runtime }: Application): string[] {
-  return runtime.native.engineKeys(runtime.engineId, "", KEYS_MAX);
+  return runtime.native
+    .engineKeys(runtime.engineId, "", KEYS_MAX)
+    .filter((key) => !key.endsWith(IDENTITY_KEY_ENDING));
 }
 
 /** Removes every value of the pool; nothing may be in flight. */
