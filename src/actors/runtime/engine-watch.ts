@@ -11,7 +11,7 @@ export interface EngineWatchOptions {
   /** The handle that `engineOpen` was given. */
   readonly wakeId: number;
   /** Whether the engine has a log of its own, which goes on in ours. */
-  readonly hasLog: boolean;
+  readonly hasLog?: boolean;
   readonly trace: TraceWriter;
   readonly log: Log;
 }
@@ -33,7 +33,8 @@ export class EngineWatch {
     this.#options = options;
     this.#last = options.native.engineState(options.engineId);
     options.native.wakeOpen(options.wakeId, () => this.#look(), false);
-    this.#endLog = options.hasLog ? followWheelLog(options.native, options.log) : () => undefined;
+    this.#endLog =
+      options.hasLog === true ? followWheelLog(options.native, options.log) : () => undefined;
     this.#look();
   }
 
