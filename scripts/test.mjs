@@ -12,7 +12,8 @@ const VITEST_SECONDS = {
   property: 240,
   vectors: 240,
   sim: 420,
-  integration: 600,
+  integration: 900,
+  rdma: 600,
 };
 const OTHER_SECONDS = 300;
 const FULL_SECONDS = 7200;
