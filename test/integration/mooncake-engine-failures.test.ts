@@ -18,7 +18,7 @@ const DOWN_WITHIN_MS = 30_000;
 
 const endings: (() => Promise<unknown> | unknown)[] = [];
 afterEach(async () => {
-  for (const end of endings.splice(0).reverse()) await end();
+  for (const end of endings.splice(0).toReversed()) await end();
 });
 
 async function masterAt(port: number): Promise<RunningMaster> {
