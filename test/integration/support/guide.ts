@@ -44,6 +44,13 @@ export function readGuide(path: string): readonly GuideSection[] {
   return readMarkdown(readFileSync(join(packageRoot(), path), "utf8"));
 }
 
+/** The section with this number. */
+export function sectionOf(guide: readonly GuideSection[], number: number): GuideSection {
+  const found = guide.find((section) => section.number === number);
+  if (found === undefined) throw new Error(`the guide has no section ${number}`);
+  return found;
+}
+
 /** Throws for a block that never ends, a marker that nobody knows, and a `##` heading without a number. */
 export function readMarkdown(text: string): readonly GuideSection[] {
   const sections: Draft[] = [];
