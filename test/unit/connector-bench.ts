@@ -71,6 +71,7 @@ export interface BenchOptions {
   readonly rules?: HitRules;
   readonly ranks?: number;
   readonly waitLookup?: SchedulerPorts["waitLookup"];
+  readonly readMembership?: () => number;
   /** A predecessor whose tables are taken over. */
   readonly tables?: Tables;
   readonly blockPages?: PageAllocator;
@@ -124,6 +125,7 @@ export class ConnectorBench {
         return to - from;
       },
       ...(wait === undefined ? {} : { waitLookup: wait }),
+      ...(options.readMembership === undefined ? {} : { readMembership: options.readMembership }),
     });
     this.hooks = this.sides.hooks;
   }
