@@ -211,8 +211,8 @@ int32_t Channel::ask(EngineHost& host, const KeySpace* keySpace, PoolRequest& re
   int32_t status = code::ENGINE_ERROR;
   if (connection == nullptr) {
     status = code::ENGINE_DOWN;
-  } else if (!reaches(host, *connection, keySpace, request)) {
-    status = code::REGISTRATION_REFUSED;
+  } else if (const int32_t reached = reach(host, *connection, keySpace, request); reached != code::OK) {
+    status = reached;
   } else {
     try {
       status = connection->engine->run(request);
@@ -224,17 +224,19 @@ int32_t Channel::ask(EngineHost& host, const KeySpace* keySpace, PoolRequest& re
   return status;
 }
 
-bool Channel::reaches(EngineHost& host, EngineConnection& connection, const KeySpace* keySpace, const PoolRequest& request) {
-  if (!host.traits().mayHang || keySpace == nullptr || !movesBytes(request.operation())) return true;
+int32_t Channel::reach(EngineHost& host, EngineConnection& connection, const KeySpace* keySpace, const PoolRequest& request) {
+  if (!host.traits().mayHang || keySpace == nullptr || !movesBytes(request.operation())) return code::OK;
   try {
     connection.ensureRegistered(keySpace->blockMemories());
-    return true;
+    return code::OK;
   } catch (const Error& error) {
+    // The connection was lost meanwhile, which says nothing about the memory; the next one is told of it again.
+    if (error.code == "UNREACHABLE") return code::ENGINE_DOWN;
     host.fail(connection, error);
   } catch (const std::exception& error) {
     host.fail(connection, Error("REGISTRATION_REFUSED", "segments", "", error.what(), "See the engine's log."));
   }
-  return false;
+  return code::REGISTRATION_REFUSED;
 }
 
 void Channel::refuse(Batch& batch, int32_t status) {

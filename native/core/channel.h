@@ -59,8 +59,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   int32_t run(const Batch& batch, uint32_t from, uint32_t to);
   static void fill(PoolRequest& request, std::vector<uint32_t>& places, const Batch& batch, uint32_t from, uint32_t to);
   static int32_t ask(EngineHost& host, const KeySpace* keySpace, PoolRequest& request);
-  /** Whether the engine knows the memory of a put or get. If it refuses it, the engine has FAILED. */
-  static bool reaches(EngineHost& host, EngineConnection& connection, const KeySpace* keySpace, const PoolRequest& request);
+  /** OK when the engine knows the memory of a put or get. If it refuses it, the engine has FAILED. */
+  static int32_t reach(EngineHost& host, EngineConnection& connection, const KeySpace* keySpace, const PoolRequest& request);
   /** Completes a batch that the engine does not take. */
   void refuse(Batch& batch, int32_t status);
   /** Inside the channel's memory. */

@@ -71,8 +71,8 @@ class Engine {
 
   /**
    * Before the first request that names this memory, and again on each new connection; any number of threads, each memory once.
-   * Throws Error with code REGISTRATION_REFUSED, which makes the engine FAILED. The host holds the memory until `unregisterMemory`
-   * has returned.
+   * Throws Error: UNREACHABLE when the connection was lost meanwhile, any other makes the engine FAILED. The host holds the memory
+   * until `unregisterMemory` has returned.
    */
   virtual void registerMemory(const Memory&) {}
   virtual void unregisterMemory(const Memory&) {}
