@@ -1,4 +1,4 @@
-// Builds the addon: cmake in build/native, then a copy in prebuilds/linux-<arch>/mooncake-kv.node.
+// Builds the addon and the program for engines in a child process: cmake in build/native, then copies in prebuilds/linux-<arch>.
 import { createRequire } from "node:module";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -7,7 +7,9 @@ import { cmakeBuild } from "./lib/cmake.mjs";
 import { root, runMain, StepFailure } from "./lib/steps.mjs";
 import { nodeIncludeFolder } from "./lib/tools.mjs";
 
-export const addonPath = join(root, "prebuilds", `linux-${process.arch}`, "mooncake-kv.node");
+const prebuilds = join(root, "prebuilds", `linux-${process.arch}`);
+export const addonPath = join(prebuilds, "mooncake-kv.node");
+export const engineProgramPath = join(prebuilds, "mooncake-kv-engine");
 
 export async function buildNative() {
   const folder = join(root, "build", "native");
@@ -23,7 +25,8 @@ export async function buildNative() {
     },
     { timeoutSeconds: 600 },
   );
-  publish(join(folder, "mooncake-kv.node"));
+  publish(join(folder, "mooncake-kv.node"), addonPath);
+  publish(join(folder, "mooncake-kv-engine"), engineProgramPath);
 }
 
 /** Folders of napi.h and node_api.h, wherever npm has put the two packages. */
@@ -42,12 +45,12 @@ function headerFolders() {
   }
 }
 
-function publish(built) {
-  if (existsSync(addonPath) && readFileSync(addonPath).equals(readFileSync(built))) return;
-  mkdirSync(join(addonPath, ".."), { recursive: true });
+function publish(built, wanted) {
+  if (existsSync(wanted) && readFileSync(wanted).equals(readFileSync(built))) return;
+  mkdirSync(join(wanted, ".."), { recursive: true });
   // A running process may have the old file mapped: write beside it and rename.
-  copyFileSync(built, `${addonPath}.new`);
-  renameSync(`${addonPath}.new`, addonPath);
+  copyFileSync(built, `${wanted}.new`);
+  renameSync(`${wanted}.new`, wanted);
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) await runMain(buildNative);

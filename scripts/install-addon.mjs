@@ -1,9 +1,9 @@
 // npm's install step where the package was installed: the addon that came along is used when it loads here, else it is
 // built. A failure is a warning only, because npm would remove the package; loading the addon later names the remedy again.
-import { existsSync } from "node:fs";
+import { chmodSync, existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { addonPath, buildNative } from "./build-native.mjs";
+import { addonPath, buildNative, engineProgramPath } from "./build-native.mjs";
 import { findProgram, root, StepFailure } from "./lib/steps.mjs";
 
 function addonLoads() {
@@ -18,7 +18,11 @@ function addonLoads() {
 async function install() {
   // In a checkout `npm run setup` builds it, after npm has installed what that needs.
   if (existsSync(join(root, "src"))) return;
-  if (existsSync(addonPath) && addonLoads()) return;
+  if (existsSync(addonPath) && existsSync(engineProgramPath) && addonLoads()) {
+    // Package managers may unpack without the permission to execute.
+    chmodSync(engineProgramPath, 0o755);
+    return;
+  }
   const missing = ["g++", "cmake"].filter((program) => findProgram(program) === null);
   if (missing.length > 0)
     throw new StepFailure(

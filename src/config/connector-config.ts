@@ -7,6 +7,10 @@ export const KV_ROLES: readonly KvRole[] = ["kv_producer", "kv_consumer", "kv_bo
 export type EngineKind = "local" | "mooncake";
 export const ENGINE_KINDS: readonly EngineKind[] = ["local", "mooncake"];
 
+/** Where the engine runs. child: in a process of its own, whose crash costs the calls that were in it and nothing else. */
+export type EngineProcess = "in_process" | "child";
+export const ENGINE_PROCESSES: readonly EngineProcess[] = ["in_process", "child"];
+
 /** What happens to a request whose blocks did not arrive: computed again from the first bad block, or ended. */
 export type LoadFailurePolicy = "recompute" | "fail";
 export const LOAD_FAILURE_POLICIES: readonly LoadFailurePolicy[] = ["recompute", "fail"];
@@ -52,6 +56,7 @@ export interface StoreTpSettings {
 
 export interface ConnectorConfig {
   readonly engine: EngineKind;
+  readonly engineProcess: EngineProcess;
   readonly role: KvRole;
   /** null: the runtime draws one. */
   readonly engineId: string | null;

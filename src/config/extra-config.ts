@@ -3,9 +3,10 @@
  * serves both.
  */
 import { MooncakeKvError } from "../errors.ts";
-import { LOOKUP_RPC_ROLES } from "./connector-config.ts";
+import { ENGINE_PROCESSES, LOOKUP_RPC_ROLES } from "./connector-config.ts";
 import type {
   ConnectorConfig,
+  EngineProcess,
   LocalPoolConfig,
   LookupRpcRole,
   StoreTpSettings,
@@ -31,6 +32,7 @@ const VLLM_KEYS: readonly string[] = [
 ];
 const OWN_KEYS: readonly string[] = [
   "engine",
+  "engine_process",
   "lookup_rpc_role",
   "lookup_timeout_ms",
   "load_timeout_ms",
@@ -82,6 +84,7 @@ export function parseExtraConfig(
   const truth = (key: string, absent: boolean): boolean =>
     pythonSwitch(extra, key, absent, PATH, warnings);
   return {
+    engineProcess: engineProcess(extra),
     loadAsync: truth("load_async", true),
     lookupAsync: truth("lookup_async", false),
     enableLookup: truth("enable_lookup", true),
@@ -129,6 +132,15 @@ export function segmentWithoutOwners(
       remedy: `Nothing need be done; ${given === null ? "unset" : "remove"} it to silence this.`,
     },
   ];
+}
+
+function engineProcess(extra: Readonly<Record<string, unknown>>): EngineProcess {
+  const value = extra["engine_process"] ?? "in_process";
+  const known = ENGINE_PROCESSES.find((each) => each === value);
+  if (known !== undefined) return known;
+  const remedy =
+    'Write "child" for an engine whose crash this process survives, "in_process", or remove it.';
+  throw invalid("engine_process", value, 'must be "in_process" or "child"', remedy);
 }
 
 /** A port alone is what a vLLM process is given, whose first worker always answers lookups. */

@@ -16,6 +16,24 @@ export function addonPaths(root: string = packageRoot()): string[] {
   ];
 }
 
+/** The program that runs an engine in a process of its own; it is made with the addon and lies beside it. */
+export function engineProgramPaths(root: string = packageRoot()): string[] {
+  return addonPaths(root).map((addon) => join(addon, "..", "mooncake-kv-engine"));
+}
+
+/** The first that exists. Throws NATIVE_MISSING. */
+export function engineProgram(paths: readonly string[] = engineProgramPaths()): string {
+  const path = paths.find((candidate) => existsSync(candidate));
+  if (path !== undefined) return path;
+  throw new MooncakeKvError({
+    code: "NATIVE_MISSING",
+    field: "mooncake-kv-engine",
+    value: paths[0],
+    problem: "the program that runs an engine in a process of its own has not been built",
+    remedy: `Run \`npm run build:native\` in ${packageRoot()}, or set "engine_process" to "in_process".`,
+  });
+}
+
 /**
  * The addon, loaded once a thread. Every thread may load it; ids that its functions return are process-wide.
  *

@@ -150,6 +150,7 @@ describe("settings", () => {
   it("have vLLM's defaults and ours", () => {
     expect(configOf({})).toEqual({
       engine: "local",
+      engineProcess: "in_process",
       role: "kv_both",
       engineId: null,
       loadFailurePolicy: "recompute",

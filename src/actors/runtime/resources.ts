@@ -10,7 +10,7 @@ import { keyNamespaceOf, poolKeyPrefixes } from "../../keys/pool-keys.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import { keySpaceOptions, planKeySpace, valuesPerBlock } from "../../store/key-spaces.ts";
 import type { ValueSegments, WorkerKeySpace } from "../../store/key-spaces.ts";
-import { openEngine } from "../../store/open-engine.ts";
+import { engineHasLog, openEngine } from "../../store/open-engine.ts";
 import { createCounterBuffer } from "../../trace/counters.ts";
 import { createTraceRing } from "../../trace/ring.ts";
 import { foreignDimensions } from "../lookup/foreign/foreign-lookups.ts";
@@ -68,6 +68,7 @@ export class RuntimeResources {
   readonly noneHash: Uint8Array;
   /** Woken when the engine's state changes. */
   readonly engineWakeId: number;
+  readonly engineHasLog: boolean;
   readonly #native: NativeBinding;
   readonly #channelIds: number[] = [];
   /** Give back what was registered, in the order of registration. */
@@ -79,6 +80,7 @@ export class RuntimeResources {
     const { hashSeed, kvCache, randomBytes } = options;
     this.noneHash = noneHash(hashSeed, kvCache.hashAlgorithm, randomBytes);
     this.engineWakeId = options.native.wakeReserve();
+    this.engineHasLog = engineHasLog(options.connector);
     this.engineId = openEngine(options.native, options.connector, this.engineWakeId);
     try {
       this.plan = this.#plan(options);

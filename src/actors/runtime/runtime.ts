@@ -126,12 +126,12 @@ export class Runtime {
       ...(options.restartLimits === undefined ? {} : { restartLimits: options.restartLimits }),
     });
     this.supervisor = this.#supervised.supervisor;
-    const { engineId, engineWakeId: wakeId } = this.#resources;
+    const { engineId, engineWakeId: wakeId, engineHasLog: hasLog } = this.#resources;
     this.engine = new EngineWatch({
       native,
       engineId,
       wakeId,
-      hasLog: options.connector.engine === "mooncake",
+      hasLog,
       trace: this.#supervised.trace,
       log,
     });

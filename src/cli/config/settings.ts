@@ -76,6 +76,7 @@ function transferSettings(config: ConnectorConfig, transfer: Json): Setting[] {
 /** For the others null is a value, as in vLLM: a cache_prefix of null is the text "None". */
 const NULL_IS_UNSET: readonly string[] = [
   "engine",
+  "engine_process",
   "preferred_segment",
   "lookup_rpc_role",
   "store_tp_size",
