@@ -33,8 +33,11 @@ export function startPoolServer(
 ): Promise<PoolServer> {
   return startServe(
     [
-      ...["--context-tokens-max", "512", "--kv-memory", "16mb", "--request-slots", "32"],
-      ...["--debug-routes", "--kv-transfer-config", JSON.stringify(transferConfig())],
+      "--context-tokens-max=512",
+      "--kv-memory=16mb",
+      "--request-slots=32",
+      "--debug-routes",
+      `--kv-transfer-config=${JSON.stringify(transferConfig())}`,
     ],
     { MOONCAKE_CONFIG_PATH: storePath, ...environment },
   );
@@ -76,7 +79,11 @@ export async function askServer(url: string, prompt: string): Promise<PoolAnswer
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({
-      ...{ model: "tiny", prompt, temperature: 0, max_tokens: 12, logprobs: 5 },
+      model: "tiny",
+      prompt,
+      temperature: 0,
+      max_tokens: 12,
+      logprobs: 5,
       x_mooncake_kv: true,
     }),
   });
