@@ -4,11 +4,13 @@ import type { Application } from "../../../src/serving/application.ts";
 import { COUNTERS, CounterReader, familyOffset } from "../../../src/trace/counters.ts";
 import { GAUGE_FAMILIES, seriesCount, seriesLabels } from "../../../src/trace/families.ts";
 
-/** What the pool holds is no leak: everything else is zero at idle. */
+/** What the pool holds, and how it stands, is no leak: everything else is zero at idle. */
 const POOL = new Set([
   "mooncake_kv_pool_bytes",
   "mooncake_kv_pool_capacity_bytes",
   "mooncake_kv_pool_keys",
+  "mooncake_kv_pool_closed",
+  "mooncake_kv_engine_open",
 ]);
 
 /** Gauges that are not zero, by their exposed names. */
