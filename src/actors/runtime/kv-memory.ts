@@ -49,7 +49,7 @@ export interface KvRegions {
 
 /**
  * KV memory as regions of the addon, with the segments of each value of a block, in the shape that the pool has them. The user's
- * memory was checked before (`checkKvMemory`).
+ * memory was checked before (`checkKvMemory`). Throws UNSUPPORTED for the user's memory when the engine is another process.
  */
 export function openKvMemory(options: {
   readonly native: NativeBinding;
@@ -58,6 +58,14 @@ export function openKvMemory(options: {
   readonly connector: ConnectorConfig;
 }): KvRegions {
   const { native, kvCache, kvMemory, connector } = options;
+  if (connector.engineProcess === "child" && kvMemory.kind !== "managed")
+    throw new MooncakeKvError({
+      code: "UNSUPPORTED",
+      field: "kvMemory.kind",
+      value: kvMemory.kind,
+      problem: "an engine in a child process sees only KV memory that the runtime itself has made",
+      remedy: 'Use { kind: "managed" }, or set engine_process to "in_process".',
+    });
   if (kvMemory.kind === "user") {
     const regionId = native.regionPin(kvMemory.memory);
     const segments = kvMemory.segments.map((group) => [
