@@ -35,6 +35,7 @@ export interface Serving {
 export async function startServing(
   extra: Readonly<Record<string, unknown>> = {},
   options: Partial<ApplicationOptions> = {},
+  environment: Readonly<Record<string, string>> = {},
 ): Promise<Serving> {
   const { config: connector } = parseTransferConfig(
     {
@@ -47,7 +48,7 @@ export async function startServing(
         ...extra,
       },
     },
-    readEnvironment({}),
+    readEnvironment(environment),
   );
   const [log, native] = [new LogLines(), loadNative()];
   const application = await Application.start({
