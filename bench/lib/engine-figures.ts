@@ -10,16 +10,16 @@ import {
   OPERATION_REMOVE,
   PAGE_HEADER_WORDS,
 } from "../../src/blocks/layout.ts";
-import type { NativeBinding } from "../../src/native/binding.ts";
+import type { EngineOptions, LocalEngineOptions, NativeBinding } from "../../src/native/binding.ts";
 import type { EngineChannel } from "../../src/store/engine.ts";
 import { attachNativeChannel } from "../../src/store/native-channel.ts";
 import { median, type Report } from "./report.ts";
 
 /** Far more than any cache holds, in blocks as large as those of real models. */
-const BLOCK_BYTES = 256 * 1024;
-const BLOCKS = 512;
+export const BLOCK_BYTES = 256 * 1024;
+export const BLOCKS = 512;
 const POOL_BYTES = 3 * (BLOCK_BYTES * BLOCKS);
-const KEYS_PER_BATCH = 64;
+export const KEYS_PER_BATCH = 64;
 const BATCHES = BLOCKS / KEYS_PER_BATCH;
 const SHAPE = { batchSlots: BATCHES, keysPerBatchMax: KEYS_PER_BATCH };
 const ROUNDS = 15;
@@ -33,7 +33,7 @@ type Timed = (typeof TIMED)[number];
  * last completion. A put's rival reads the KV memory, a get's rival writes it.
  */
 export async function measureEngine(native: NativeBinding, report: Report): Promise<void> {
-  const world = openWorld(native);
+  const world = openWorld(native, localPool());
   const memory = new Uint8Array(native.regionView(world.regionId));
   for (let at = 0; at < memory.length; at++) memory[at] = at >> 10;
   const blocks = Buffer.from(memory.buffer, memory.byteOffset, memory.byteLength);
@@ -84,7 +84,7 @@ function copyBlocks(native: NativeBinding, from: Buffer, to: Buffer): number {
   return native.monotonicNanoseconds() - start;
 }
 
-interface World {
+export interface World {
   readonly regionId: number;
   readonly engineId: number;
   /** All blocks through one operation; nanoseconds. Throws when a key's result is not `expected`. */
@@ -92,7 +92,14 @@ interface World {
   close(): void;
 }
 
-function openWorld(native: NativeBinding): World {
+/** The local engine with one I/O thread and room for all blocks. */
+export function localPool(): LocalEngineOptions {
+  const poolName = `bench-${process.pid}`;
+  return { kind: "local", poolName, bytesMax: POOL_BYTES, ioThreads: 1, verifyChecksums: false };
+}
+
+/** KV memory, an engine and a channel to it. The engine must be open before the first `run`. */
+export function openWorld(native: NativeBinding, engine: EngineOptions): World {
   const hashesSharedId = native.sharedRegister(new Uint8Array(hashRows().buffer));
   const regionId = native.regionCreate(BLOCK_BYTES * BLOCKS);
   const segment = { regionId, offset: 0, strideBytes: BLOCK_BYTES, bytes: BLOCK_BYTES };
@@ -103,14 +110,7 @@ function openWorld(native: NativeBinding): World {
     groups: [[segment]],
     blockCount: BLOCKS,
   });
-  const poolName = `bench-${process.pid}`;
-  const engineId = native.engineOpen({
-    kind: "local",
-    poolName,
-    bytesMax: POOL_BYTES,
-    ioThreads: 1,
-    verifyChecksums: false,
-  });
+  const engineId = native.engineOpen(engine);
   const words = new Int32Array(new SharedArrayBuffer(channelWords(SHAPE) * 4));
   const sharedId = native.sharedRegister(new Uint8Array(words.buffer));
   const wakeId = native.wakeReserve();
