@@ -7,6 +7,7 @@ import {
   ACTOR_SCHEDULER,
 } from "../../../src/actors/messages.ts";
 import { falseHits, leaks, wrongValues } from "./checks.ts";
+import { LOOKUP_OF_A_CLOSED_POOL } from "./situations.ts";
 import { planRun, type RunPlan } from "./workload.ts";
 import { buildWorld, type Sabotage, type World } from "./world.ts";
 
@@ -54,6 +55,8 @@ export function simulate(seed: number, options: SimulateOptions = {}): RunResult
   }
   errors.unshift(...driver.errors);
   errors.push(...wrongValues(world), ...falseHits(world));
+  const closed = situations.counts.get(LOOKUP_OF_A_CLOSED_POOL) ?? 0;
+  if (closed > 0) errors.push(`${closed} lookups were sent to a pool that was not open`);
   if (driver.failed > 0) situations.count("request ends with an error");
   if (driver.repeated > 0) situations.count("front end is told twice");
   return {

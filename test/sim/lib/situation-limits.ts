@@ -34,6 +34,7 @@ export const SITUATIONS_LEAST: Readonly<Record<string, number>> = {
   "load fails behind good blocks": 51,
   "loader dies in the middle of a step": 43,
   "load quarantined": 39,
+  "lookup meets a closed pool": 39,
   "load cancelled": 32,
   "loader dies during a load": 32,
   "several actors are dead at once": 30,

@@ -4,6 +4,7 @@ import {
   ACTOR_FRONT_END,
   ACTOR_NAMES,
   OUTCOME_CANCELLED,
+  OUTCOME_IDENTITY_MISMATCH,
   OUTCOME_MISS,
   OUTCOME_NO_SPACE,
   type Message,
@@ -19,8 +20,13 @@ import {
   REQUEST_SAVES_IN_FLIGHT,
 } from "../../../src/blocks/layout.ts";
 import type { Tables } from "../../../src/blocks/tables.ts";
+import { MEMBERSHIP_OPEN } from "../../../src/connector/membership.ts";
 import { TRACE_EVENTS, type TraceEventName } from "../../../src/trace/events.ts";
+import { membershipOf } from "./membership.ts";
 import type { RunPlan } from "./workload.ts";
+
+/** Breaks a promise. */
+export const LOOKUP_OF_A_CLOSED_POOL = "lookup of a pool that is not open";
 
 /** Deadlines of the trace event `deadlinePassed`. */
 const DEADLINES = ["", "lookup", "load", "save"] as const;
@@ -34,6 +40,7 @@ export class Situations implements SimulatedObserver {
   readonly #tables: Tables;
   readonly #nowMs: () => number;
   readonly #frontEndRoom: () => number;
+  readonly #membership: (nowMs: number) => number;
   readonly #log: ((line: string) => void) | undefined;
   readonly #overdueLoads = new Set<number>();
   readonly #dead = new Set<number>();
@@ -46,6 +53,7 @@ export class Situations implements SimulatedObserver {
     log?: (line: string) => void,
   ) {
     this.#plan = plan;
+    this.#membership = membershipOf(plan.seed);
     this.#tables = tables;
     this.#nowMs = host.nowMs;
     this.#frontEndRoom = host.frontEndRoom;
@@ -84,6 +92,10 @@ export class Situations implements SimulatedObserver {
     switch (message.kind) {
       case "actorRestarted":
         this.#dead.delete(message.actor);
+        return;
+      case "lookup":
+        if (!repeated && this.#membership(this.#nowMs()) !== MEMBERSHIP_OPEN)
+          this.count(LOOKUP_OF_A_CLOSED_POOL);
         return;
       case "discardLookup":
         return this.count("lookup given up");
@@ -136,6 +148,9 @@ export class Situations implements SimulatedObserver {
         return;
       case "blocksPinned":
         this.#overdueLoads.delete(first);
+        return;
+      case "lookupAnswered":
+        if (first === OUTCOME_IDENTITY_MISMATCH) this.count("lookup meets a closed pool");
         return;
       case "loadFailed":
         this.count("load fails");

@@ -22,6 +22,7 @@ import { ModelPool } from "../../../src/store/model-pool.ts";
 import { addActors } from "./world-actors.ts";
 import { expectedPool, poolPrefix } from "./expected-pool.ts";
 import { FRONT_END_PLAN, FrontEndDriver } from "./front-end-driver.ts";
+import { membershipOf } from "./membership.ts";
 import { simulatedHashing } from "./simulated-hashing.ts";
 import { Situations } from "./situations.ts";
 import type { RunPlan } from "./workload.ts";
@@ -151,6 +152,7 @@ function createHost(
   situations: Situations,
 ): SimulatedHost {
   const { faults } = plan;
+  const membership = membershipOf(plan.seed);
   const capacities = mailboxCapacities(
     plan.requestSlots,
     plan.jobSlots,
@@ -175,6 +177,7 @@ function createHost(
     wakeDelayMsMax: 1,
     restartDelayMsMax: 20,
     observer: situations,
+    readMembership: () => membership(host.clock.nowMs),
     trace: () => ({
       record: (event, slot, _generation, first, second) => {
         situations.record(event, slot, first, second);

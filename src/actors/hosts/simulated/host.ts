@@ -41,6 +41,7 @@ export interface SimulatedHostOptions {
     readonly delayMsMax: number;
   };
   readonly observer?: SimulatedObserver;
+  readonly readMembership?: ActorContext["readMembership"];
 }
 
 /** Sees everything that happens between actors, in order. */
@@ -258,7 +259,7 @@ export class SimulatedHost {
   }
 
   #context(running: Running): ActorContext {
-    const { random, log, hashBlocks, tables } = this.#options;
+    const { random, log, hashBlocks, tables, readMembership } = this.#options;
     const { actor } = running.plan;
     const trace = this.#options.trace?.(actor) ?? NO_TRACE;
     running.engine = running.plan.attachEngine?.(running.epoch);
@@ -285,6 +286,7 @@ export class SimulatedHost {
         countCall();
         this.send(to, message);
       },
+      ...(readMembership === undefined ? {} : { readMembership }),
       room: (to) => this.#mailboxes[to]!.room(),
       // Pairs with the publishing store in lookup/answers.ts; here both run on one thread.
       readLookup: (slot) =>
