@@ -175,7 +175,7 @@ test("rows and holds of planned jobs", () => {
         }
         hooks.requestFinished(model.slot);
         model.bench.closeRow(model.slot);
-        for (const job of [...model.held.keys()]) model.end(job, false);
+        for (const job of model.held.keys()) model.end(job, false);
         model.check();
         expect([hooks.liveJobs(), hooks.quarantinedBlocks()]).toEqual([0, 0]);
         expect(model.bench.blockPages.usedPages()).toBe(0);

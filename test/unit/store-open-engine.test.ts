@@ -23,7 +23,7 @@ describe("openEngine", () => {
   });
 
   it("never opens a local pool for another engine", () => {
-    expect(() => openedBy({ ...LOCAL, engine: "mooncake" })).toThrow(/local engine only/);
+    expect(() => openedBy({ ...LOCAL, engine: "mooncake" })).toThrow(/mooncake engine without its store/);
   });
 });
 
