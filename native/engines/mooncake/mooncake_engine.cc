@@ -21,6 +21,9 @@ constexpr auto MASTER_TIMEOUT = std::chrono::seconds(8);
 /** For a store that has found its master again by itself: the wheel pings once a second. */
 constexpr auto HEALTH_POLL = std::chrono::milliseconds(50);
 constexpr auto CONNECT_POLL = std::chrono::milliseconds(250);
+/** More than calls that this engine has in the store at a time, the wheel's own with them, and so than connections to the master. */
+constexpr uint32_t ANSWERS_IN_A_ROW = 32;
+constexpr uint32_t BROKEN_CONNECTIONS_MAX = 64;
 constexpr auto STUCK_AFTER = std::chrono::seconds(60);
 /** For the watch, which holds the pool for microseconds four times a second. */
 constexpr auto LAST_HOLDER_TIMEOUT = std::chrono::seconds(2);
@@ -28,6 +31,24 @@ constexpr auto LAST_HOLDER_TIMEOUT = std::chrono::seconds(2);
 Error unreachable(const std::string& address, const std::string& why) {
   return Error("UNREACHABLE", "master_server_address", address, "the master does not answer" + (why.empty() ? "" : ": " + why),
                "Start it (mooncake_master --rpc_port PORT), or correct the address in the store's JSON file.");
+}
+
+/**
+ * Whether the master answers on every connection that the wheel keeps to it. A ping that was answered says so of one: each of the
+ * others that a dead master has left fails the next call on it, and then is gone. They are used up here, not by calls that matter.
+ */
+bool answersEverywhere(Store& store) {
+  uint32_t broken = 0;
+  for (uint32_t answered = 0; answered < ANSWERS_IN_A_ROW;) {
+    const int64_t result = store.exists(ANSWER_PROBE_KEY);
+    if (result != wheel_code::RPC_FAIL && result != wheel_code::RPC_TIMEOUT) {
+      answered++;
+      continue;
+    }
+    if (result == wheel_code::RPC_TIMEOUT || ++broken > BROKEN_CONNECTIONS_MAX) return false;
+    answered = 0;
+  }
+  return true;
 }
 
 /** Sees a master that goes away while nobody asks it anything. */
@@ -122,7 +143,7 @@ std::shared_ptr<Pool> MooncakeEngine::reviveParked() {
   if (pool == nullptr) return nullptr;
   const auto deadline = Clock::now() + MASTER_TIMEOUT;
   do {
-    if (pool->store->health() == 0) {
+    if (pool->store->health() == 0 && answersEverywhere(*pool->store)) {
       parked_->isStuck(false);
       return pool;
     }

@@ -149,6 +149,6 @@ void MooncakeEngine::readResult(PoolRequest& request, uint32_t index, int32_t wh
   request.setResult(index, result);
 }
 
-bool MooncakeEngine::masterAnswers() { return !isUnanswered(static_cast<int32_t>(store().exists("mooncake-kv-answers"))); }
+bool MooncakeEngine::masterAnswers() { return !isUnanswered(static_cast<int32_t>(store().exists(ANSWER_PROBE_KEY))); }
 
 }  // namespace mooncake_kv::mooncake

@@ -27,6 +27,9 @@ inline constexpr int32_t RPC_FAIL = -900;
 inline constexpr int32_t RPC_TIMEOUT = -901;
 }  // namespace wheel_code
 
+/** A key that nobody writes: asked for to see whether the master answers. */
+inline constexpr const char* ANSWER_PROBE_KEY = "mooncake-kv-answers";
+
 /**
  * Any thread. The interpreter's lock is held while arguments and results are converted; the wheel gives it up while it works, save in
  * `setup` and `close`. Results are the wheel's codes, one a key. What Python raises comes out as python::Raised.
