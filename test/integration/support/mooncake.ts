@@ -4,6 +4,7 @@ import { createInterface } from "node:readline";
 import * as layout from "../../../src/blocks/layout.ts";
 import { loadNative } from "../../../src/native/load.ts";
 import type {
+  ChildEngineOptions,
   EngineState,
   EngineStatus,
   MooncakeEngineOptions,
@@ -74,7 +75,7 @@ export class MooncakeWorld {
   readonly #hashesSharedId: number;
 
   constructor(
-    options: MooncakeEngineOptions,
+    options: MooncakeEngineOptions | ChildEngineOptions,
     world: { shapes: readonly Shape[]; blockCount: number; prefix?: string },
   ) {
     const { shapes, blockCount, prefix = "model@tp_rank:0" } = world;
