@@ -44,8 +44,10 @@ ControlRequest readRequest(napi_env env, napi_value value) {
     request.value.assign(view.data, view.data + view.bytes);
   } else if (operation == "removeKey") {
     with(ControlOperation::removeKey, "key");
+    request.force = options.boolean("force");
   } else if (operation == "removePrefix") {
     with(ControlOperation::removePrefix, "prefix");
+    request.force = options.boolean("force");
   } else if (operation == "removeAll") {
     with(ControlOperation::removeAll, nullptr);
     request.force = options.boolean("force");

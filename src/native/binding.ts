@@ -189,6 +189,8 @@ export interface MooncakeEngineOptions extends EngineLanes {
   readonly preferredSegment: string;
   readonly tenantId: string;
   readonly enableOffload: boolean;
+  /** Gets tell where each value lay (EngineChannel.tiers): one call to the master more a get. */
+  readonly reportTiers: boolean;
   /** Bounds of one call into the store. */
   readonly keysPerCallMax: number;
   readonly bytesPerCallMax: number;
@@ -233,8 +235,9 @@ export type EngineCallRequest =
   | { readonly operation: "getValue"; readonly key: string }
   /** If the key is absent. 1 byte to 1 MiB, copied. */
   | { readonly operation: "putValue"; readonly key: string; readonly value: Uint8Array }
-  | { readonly operation: "removeKey"; readonly key: string }
-  | { readonly operation: "removePrefix"; readonly prefix: string }
+  /** Removals with `force` take keys that a reader has leased too, where the engine knows leases. */
+  | { readonly operation: "removeKey"; readonly key: string; readonly force: boolean }
+  | { readonly operation: "removePrefix"; readonly prefix: string; readonly force: boolean }
   | { readonly operation: "removeAll"; readonly force: boolean }
   | { readonly operation: "keys"; readonly prefix: string; readonly limit: number }
   | { readonly operation: "health" };

@@ -45,16 +45,24 @@ export class EngineCalls {
     return answer(reply, reply.count === 1 ? "stored" : "present");
   }
 
-  /** false: there was no such key. */
-  async removeKey(key: string, timeoutMs: number): Promise<EngineAnswer<boolean>> {
-    const reply = await this.call({ operation: "removeKey", key }, timeoutMs);
+  /** false: there was no such key. Without `force` a key that a reader has leased stays, with an error that says so. */
+  async removeKey(
+    key: string,
+    timeoutMs: number,
+    force = false,
+  ): Promise<EngineAnswer<boolean>> {
+    const reply = await this.call({ operation: "removeKey", key, force }, timeoutMs);
     if (reply.status === EngineCode.OBJECT_NOT_FOUND) return { ok: true, value: false };
     return answer(reply, true);
   }
 
-  /** How many keys were removed; values being read or written may stay. */
-  async removePrefix(prefix: string, timeoutMs: number): Promise<EngineAnswer<number>> {
-    const reply = await this.call({ operation: "removePrefix", prefix }, timeoutMs);
+  /** How many keys were removed; values being read or written may stay. `force`: leased ones too, as with `removeAll`. */
+  async removePrefix(
+    prefix: string,
+    timeoutMs: number,
+    force = false,
+  ): Promise<EngineAnswer<number>> {
+    const reply = await this.call({ operation: "removePrefix", prefix, force }, timeoutMs);
     return answer(reply, reply.count);
   }
 
@@ -64,6 +72,7 @@ export class EngineCalls {
     return answer(reply, reply.count);
   }
 
+  /** UNSUPPORTED: the engine has no list of its keys (Mooncake's master has). */
   async keys(
     prefix: string,
     limit: number,

@@ -8,6 +8,7 @@ import { normalizeKvCacheConfig } from "../../src/config/kv-cache-normalize.ts";
 import type { KvDtype } from "../../src/config/kv-cache-config.ts";
 import { poolIdentity } from "../../src/connector/identity/identity.ts";
 import { encodeIdentity } from "../../src/connector/identity/identity-value.ts";
+import { EngineCode } from "../../src/store/engine.ts";
 import {
   MEMBERSHIP_CLOSED,
   MEMBERSHIP_OPEN,
@@ -15,6 +16,7 @@ import {
 } from "../../src/connector/membership.ts";
 
 const KEY = "model@mooncake-kv-identity";
+const FULL = { ok: false, code: EngineCode.NO_AVAILABLE_HANDLE, text: "no room" } as const;
 const DOWN = { ok: false, code: -11, text: "is away" } as const;
 
 function identityOf(dtype: KvDtype) {
@@ -33,6 +35,8 @@ class World {
   value: Uint8Array | null = null;
   down = false;
   refusesPuts = false;
+  /** Somebody writes the value at the moment: it is there for a put, and not for a get. */
+  unready = false;
   /** Put by somebody else between our read and our put. */
   overtaken: Uint8Array | null = null;
   readonly timers: { delayMs: number; action: () => void }[] = [];
@@ -48,7 +52,9 @@ class World {
         getValue: async () => (this.down ? DOWN : { ok: true, value: this.value }),
         putValue: async (key, value) => {
           expect(key).toBe(KEY);
-          if (this.down || this.refusesPuts) return DOWN;
+          if (this.down) return DOWN;
+          if (this.refusesPuts) return FULL;
+          if (this.unready) return { ok: true, value: "present" };
           this.value ??= this.overtaken;
           const stored = this.value === null;
           this.value ??= value.slice();
@@ -120,6 +126,16 @@ test("of two that put at the same time, the pool's choice counts", async () => {
   const world = new World();
   world.overtaken = THEIRS;
   await world.open();
+  expect(world.published).toEqual([MEMBERSHIP_CLOSED]);
+});
+
+test("a value that somebody is writing is waited for", async () => {
+  const world = new World();
+  world.unready = true;
+  await world.open();
+  expect(world.published).toEqual([]);
+  world.value = THEIRS;
+  expect(await world.next()).toBe(500);
   expect(world.published).toEqual([MEMBERSHIP_CLOSED]);
 });
 

@@ -17,7 +17,8 @@ export interface PoolResetParts extends ResetScopeInput {
 }
 
 const DRAIN_POLL_MS = 5;
-/** Keys that somebody has just looked up are leased for seconds, and stay until then. */
+/** Keys that somebody has just looked up are leased for 10 s (unless the master says otherwise), and stay until then. */
+const LEASE_MS = 10_500;
 const KEYS_POLL_MS = 250;
 const KEYS_LISTED_MAX = 16;
 
@@ -57,18 +58,21 @@ async function remove(parts: PoolResetParts, deadlineMs: number): Promise<ResetA
     return removed.ok ? { acknowledged: true, removedKeys: removed.value } : engineFailed(removed);
   }
   let removedKeys = 0;
+  const leasesEndMs = nowMs() + LEASE_MS;
   for (;;) {
-    let keysLeft = 0;
+    let removedNow = 0;
+    let left = LEFT_NONE;
     for (const prefix of scope) {
-      const removed = await calls.removePrefix(prefix, leftMs());
+      const removed = await calls.removePrefix(prefix, leftMs(), parts.force);
       if (!removed.ok) return engineFailed(removed);
-      removedKeys += removed.value;
-      const left = await calls.keys(prefix, KEYS_LISTED_MAX, leftMs());
-      if (!left.ok) return engineFailed(left);
-      // Another member may publish its identity again at any time.
-      keysLeft += left.value.filter((key) => !key.endsWith(IDENTITY_KEY_ENDING)).length;
+      removedNow += removed.value;
+      left = Math.max(left, await keysLeft(parts, prefix, leftMs()));
     }
-    if (keysLeft === 0) return { acknowledged: true, removedKeys };
+    removedKeys += removedNow;
+    // An engine that lists nothing: with leases over, or passed over, what a round does not find is not there.
+    if (left === LEFT_UNKNOWN && removedNow === 0 && (parts.force || nowMs() >= leasesEndMs))
+      left = LEFT_NONE;
+    if (left === LEFT_NONE) return { acknowledged: true, removedKeys };
     if (nowMs() >= deadlineMs)
       return refuseReset(
         "KEYS_LEFT",
@@ -76,6 +80,22 @@ async function remove(parts: PoolResetParts, deadlineMs: number): Promise<ResetA
       );
     await parts.sleep(KEYS_POLL_MS);
   }
+}
+
+const LEFT_NONE = 0;
+const LEFT_UNKNOWN = 1;
+const LEFT_SOME = 2;
+
+/** LEFT_UNKNOWN: Mooncake's store lists no keys. */
+async function keysLeft(
+  { calls }: PoolResetParts,
+  prefix: string,
+  timeoutMs: number,
+): Promise<number> {
+  const left = await calls.keys(prefix, KEYS_LISTED_MAX, timeoutMs);
+  if (!left.ok) return LEFT_UNKNOWN;
+  // Another member may publish its identity again at any time.
+  return left.value.some((key) => !key.endsWith(IDENTITY_KEY_ENDING)) ? LEFT_SOME : LEFT_NONE;
 }
 
 function engineFailed({ code, text }: Extract<EngineAnswer<unknown>, { ok: false }>): ResetAnswer {

@@ -11,6 +11,7 @@ import {
 } from "../../connector/membership.ts";
 import type { MembershipName } from "../../connector/membership.ts";
 import type { EngineState } from "../../native/binding.ts";
+import { EngineCode } from "../../store/engine.ts";
 import type { EngineCalls } from "../../store/engine-calls.ts";
 import type { TraceWriter } from "../../trace/events.ts";
 import type { Log } from "../step.ts";
@@ -133,6 +134,12 @@ export class IdentityCheck {
     const again = await calls.getValue(key, timeoutMs);
     if (!again.ok) return this.#unanswered(again.code, again.text);
     if (again.value !== null) return this.#compare(again.value);
+    // It is being written, by us or by another; or the failure says nothing about the room there is.
+    if (put.ok ? put.value === "present" : put.code !== EngineCode.NO_AVAILABLE_HANDLE)
+      return this.#unanswered(
+        put.ok ? EngineCode.OBJECT_NOT_FOUND : put.code,
+        "it is not there yet",
+      );
     if (!put.ok)
       this.#warnOnce(
         `unpublished ${put.code}`,
