@@ -66,6 +66,8 @@ std::shared_ptr<Memory> Memory::openMemfd(int fileDescriptor, size_t bytes) {
   }
   std::shared_ptr<Memory> memory = mapMemfd(fileDescriptor, bytes);
   madvise(memory->data(), bytes, MADV_DONTFORK);
+  // A crash would write all of it into the core file first, and whoever waits for the end of this process would wait for that.
+  madvise(memory->data(), bytes, MADV_DONTDUMP);
   return memory;
 }
 

@@ -27,8 +27,6 @@ namespace {
 using child::ChildEngine;
 using std::chrono::milliseconds;
 
-constexpr const char* PIPE_VARIABLE = "CHILD_ENGINE_TEST_PIPE";
-
 ChildOptions childOptions() {
   ChildOptions options;
   options.executable = MOONCAKE_KV_ENGINE_PROGRAM;
@@ -276,14 +274,13 @@ TEST_F(ChildEngineTest, WhatCannotStartSaysWhy) {
 }
 
 TEST_F(ChildEngineTest, TheDeathOfItsParentLeavesNoChild) {
-  // Another process of this very program, with an engine, which is then killed.
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t parent = fork();
   ASSERT_GE(parent, 0);
   if (parent == 0) {
-    setenv(PIPE_VARIABLE, std::to_string(ends[1]).c_str(), 1);
-    execl("/proc/self/exe", "child-engine-parent", "--gtest_filter=ChildEngineParent.*", "--gtest_also_run_disabled_tests", nullptr);
+    dup2(ends[1], STDOUT_FILENO);
+    execl(MOONCAKE_KV_CHILD_PARENT, "child_engine_parent", MOONCAKE_KV_ENGINE_PROGRAM, nullptr);
     _exit(1);
   }
   close(ends[1]);
@@ -294,18 +291,6 @@ TEST_F(ChildEngineTest, TheDeathOfItsParentLeavesNoChild) {
   kill(parent, SIGKILL);
   waitpid(parent, nullptr, 0);
   waitUntil([&] { return !isRunning(grandchild); });
-}
-
-/** Not a test: the parent that the test above kills. */
-TEST(ChildEngineParent, DISABLED_WaitsToBeKilled) {
-  const char* variable = getenv(PIPE_VARIABLE);
-  if (variable == nullptr) GTEST_SKIP() << "it is the parent in TheDeathOfItsParentLeavesNoChild";
-  const int to = std::stoi(variable);
-  ChildEngine engine(childOptions());
-  engine.open([](const std::string&) {});
-  const pid_t pid = engine.pid();
-  ASSERT_EQ(write(to, &pid, sizeof pid), ssize_t{sizeof pid});
-  for (;;) pause();
 }
 
 }  // namespace
