@@ -7,6 +7,7 @@ import {
   disturbedRound,
   engineStatus,
   expectEngineDown,
+  expectShown,
   expectUsed,
   type PoolDeathWorld,
   untilOpen,
@@ -20,6 +21,7 @@ export async function masterDies(world: PoolDeathWorld, dieAt: number): Promise<
   await world.pool.startMaster();
   await untilOpen(world, reopenings + 1);
   await expectUsed(world);
+  await expectShown(world, "open");
 }
 
 /** The owner is killed after `dieAt` tokens; another one comes. The engine stays open: only its values have gone. */

@@ -15,7 +15,7 @@ import { type Answer, generate, promptOf, startGenerating } from "./generate.ts"
 import { counted, settled } from "./gauges.ts";
 import { MortalPool } from "./mortal-pool.ts";
 import { dropLocalCache } from "./pool.ts";
-import { writeStore } from "./real-pool.ts";
+import { scrapedSum, writeStore } from "./real-pool.ts";
 import { type Serving, startServing } from "./serving.ts";
 
 const BLOCK = 16;
@@ -152,12 +152,27 @@ export async function disturbedRound(
   expect(deadlinesPaid(world) - paid).toBeLessThanOrEqual(prompts.length);
 }
 
+/** What a person sees of the engine: `/health` answers 200 without it, because requests are computed. */
+export async function expectShown(world: PoolDeathWorld, engine: string): Promise<void> {
+  const url = world.application.server?.url ?? "";
+  const health = await fetch(`${url}/health`);
+  expect(health.status).toBe(200);
+  expect(await health.json()).toMatchObject({ status: "ok", engine });
+  expect(await scrapedSum(url, "mooncake_kv_engine_open")).toBe(engine === "open" ? 1 : 0);
+}
+
 /** While the engine is down nobody waits for it: every lookup says ENGINE_DOWN, none reaches its deadline. */
 export async function expectEngineDown(world: PoolDeathWorld): Promise<void> {
-  const { application, prompts } = world;
   await expect
     .poll(() => engineStatus(world).state, { timeout: BACK_WITHIN_MS, interval: 5 })
     .toBe("down");
+  await expectShown(world, "down");
+  await expectComputed(world);
+}
+
+/** Without an engine that is open. */
+export async function expectComputed(world: PoolDeathWorld): Promise<void> {
+  const { application, prompts } = world;
   const paid = deadlinesPaid(world);
   const request = { maxTokens: TOKENS, cacheSalt: freshSalt() };
   const answers = await Promise.all(
