@@ -1,4 +1,3 @@
-import type { Publisher, Router } from "zeromq";
 import type { KvEventsConfig } from "../config/kv-events-config.ts";
 import { KvEventEncoder } from "./encode-batch.ts";
 import { bindSocket, connectSocket, endpointOfRank, isBound } from "./endpoints.ts";
@@ -8,7 +7,7 @@ import { serveReplays } from "./replay-service.ts";
 import type { ReplayCounters } from "./replay-service.ts";
 import { sequenceBytes } from "./sequence.ts";
 import { loadZeromq } from "./zeromq.ts";
-import type { Zeromq } from "./zeromq.ts";
+import type { PublisherSocket, RouterSocket, Zeromq } from "./zeromq.ts";
 
 export interface EventsLog {
   info(fields: object, text: string): void;
@@ -66,8 +65,8 @@ export class KvEventPublisher {
   readonly endpoint: string;
   readonly replayEndpoint: string | null;
   readonly #options: PublisherOptions;
-  readonly #socket: Publisher;
-  readonly #router: Router | null;
+  readonly #socket: PublisherSocket;
+  readonly #router: RouterSocket | null;
   readonly #buffer: ReplayBuffer;
   readonly #encoder = new KvEventEncoder();
   readonly #topic: Uint8Array;
@@ -81,7 +80,7 @@ export class KvEventPublisher {
 
   private constructor(
     options: PublisherOptions,
-    sockets: { readonly publisher: Publisher; readonly router: Router | null },
+    sockets: { readonly publisher: PublisherSocket; readonly router: RouterSocket | null },
     endpoints: { readonly endpoint: string; readonly replayEndpoint: string | null },
   ) {
     this.#options = options;
@@ -112,7 +111,7 @@ export class KvEventPublisher {
     try {
       const open = async (
         field: string,
-        socket: Publisher | Router,
+        socket: PublisherSocket | RouterSocket,
         address: string,
       ): Promise<string> => {
         if (socket === router || isBound(address))

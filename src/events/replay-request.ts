@@ -1,6 +1,5 @@
-import type { Dealer } from "zeromq";
 import { isEndOfReplay, sequenceBytes, sequenceOf } from "./sequence.ts";
-import type { Zeromq } from "./zeromq.ts";
+import type { DealerSocket, Zeromq } from "./zeromq.ts";
 
 export interface ReplayedBatch {
   readonly sequence: number;
@@ -42,7 +41,7 @@ export async function* requestReplay(
 }
 
 /** False: nobody is there. */
-async function sent(dealer: Dealer, frames: Uint8Array[]): Promise<boolean> {
+async function sent(dealer: DealerSocket, frames: Uint8Array[]): Promise<boolean> {
   try {
     await dealer.send(frames);
     return true;
@@ -53,7 +52,7 @@ async function sent(dealer: Dealer, frames: Uint8Array[]): Promise<boolean> {
 }
 
 /** null: nothing came in time. */
-async function received(dealer: Dealer): Promise<readonly Uint8Array[] | null> {
+async function received(dealer: DealerSocket): Promise<readonly Uint8Array[] | null> {
   try {
     return await dealer.receive();
   } catch (error) {

@@ -1,6 +1,6 @@
-import type { Router } from "zeromq";
 import { END_OF_REPLAY, sequenceBytes, sequenceOf } from "./sequence.ts";
 import type { ReplayBuffer } from "./replay-buffer.ts";
+import type { RouterSocket } from "./zeromq.ts";
 
 /** Batches that are sent before other work of the thread gets its turn. */
 const BATCHES_PER_TURN = 64;
@@ -17,7 +17,7 @@ export interface ReplayCounters {
  * A question of another shape is counted and gets no answer, as in vLLM. Ends when the socket is closed.
  */
 export async function serveReplays(
-  router: Router,
+  router: RouterSocket,
   buffer: ReplayBuffer,
   topic: Uint8Array,
   counters: ReplayCounters,

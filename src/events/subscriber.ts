@@ -1,4 +1,3 @@
-import type { Subscriber } from "zeromq";
 import { MooncakeKvError } from "../errors.ts";
 import { decodeBatch } from "./decode-batch.ts";
 import type { DecodedBatch } from "./decode-batch.ts";
@@ -6,7 +5,7 @@ import { bindSocket, connectSocket } from "./endpoints.ts";
 import { requestReplay } from "./replay-request.ts";
 import { SequenceTracker, sequenceOf } from "./sequence.ts";
 import { loadZeromq } from "./zeromq.ts";
-import type { Zeromq } from "./zeromq.ts";
+import type { SubscriberSocket, Zeromq } from "./zeromq.ts";
 
 export interface SubscriberOptions {
   /** The publisher's address: one subscriber follows one publisher, whose sequence numbers it counts. */
@@ -50,13 +49,13 @@ export class KvEventSubscriber implements AsyncIterable<KvEventMessage> {
   readonly endpoint: string;
   readonly #zeromq: Zeromq;
   readonly #options: SubscriberOptions;
-  readonly #socket: Subscriber;
+  readonly #socket: SubscriberSocket;
   readonly #tracker: SequenceTracker;
 
   private constructor(
     zeromq: Zeromq,
     options: SubscriberOptions,
-    socket: Subscriber,
+    socket: SubscriberSocket,
     endpoint: string,
   ) {
     this.#zeromq = zeromq;

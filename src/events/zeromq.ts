@@ -1,10 +1,50 @@
 import { MooncakeKvError } from "../errors.ts";
 
-export type Zeromq = typeof import("zeromq");
+/*
+ * The parts of the optional package that are used here, in words of our own: the declarations of this package must be readable
+ * where zeromq is not installed.
+ */
+interface Socket {
+  readonly closed: boolean;
+  readonly lastEndpoint: string | null;
+  ipv6: boolean;
+  bind(endpoint: string): Promise<void>;
+  connect(endpoint: string): void;
+  close(): void;
+}
+interface Sender {
+  send(frames: readonly (Uint8Array | string)[]): Promise<void>;
+}
+interface Receiver {
+  receive(): Promise<Uint8Array[]>;
+  [Symbol.asyncIterator](): AsyncIterator<Uint8Array[]>;
+}
+export interface PublisherSocket extends Socket, Sender {}
+export interface SubscriberSocket extends Socket, Receiver {
+  subscribe(...topics: (Uint8Array | string)[]): void;
+}
+export interface RouterSocket extends Socket, Sender, Receiver {}
+export interface DealerSocket extends Socket, Sender, Receiver {}
+
+interface SocketOptions {
+  readonly sendHighWaterMark?: number;
+  readonly receiveHighWaterMark?: number;
+  readonly receiveTimeout?: number;
+  readonly sendTimeout?: number;
+  readonly linger?: number;
+}
+type SocketClass<Kind> = new (options?: SocketOptions) => Kind;
+
+export interface Zeromq {
+  readonly Publisher: SocketClass<PublisherSocket>;
+  readonly Subscriber: SocketClass<SubscriberSocket>;
+  readonly Router: SocketClass<RouterSocket>;
+  readonly Dealer: SocketClass<DealerSocket>;
+}
 
 /** The optional package, imported on first use. Throws OPTIONAL_MISSING when it is absent or cannot be loaded here. */
 export async function loadZeromq(
-  load: () => Promise<Zeromq> = () => import("zeromq"),
+  load: () => Promise<Zeromq> = () => import("zeromq") as Promise<Zeromq>,
 ): Promise<Zeromq> {
   try {
     return await load();
