@@ -186,9 +186,14 @@ test("a pool that takes no identity is used, with a warning", async () => {
   const world = new World();
   world.refusesPuts = true;
   await world.open();
-  await world.next();
+  expect(await world.next()).toBe(500);
   expect(world.published).toEqual([MEMBERSHIP_OPEN]);
   expect(world.told).toHaveLength(1);
+  // It is put as soon as there is room.
+  world.refusesPuts = false;
+  expect(await world.next()).toBe(1000);
+  expect(world.value).not.toBeNull();
+  expect(world.timers.map(({ delayMs }) => delayMs)).toEqual([IDENTITY_PERIOD_MS]);
 });
 
 test("a value of a newer format is not compared, with a warning", async () => {

@@ -115,15 +115,15 @@ export class IdentityCheck {
   async #check(): Promise<void> {
     this.#cancelNext?.();
     this.#cancelNext = undefined;
-    const answered = await this.#readOrPublish();
+    const settled = await this.#readOrPublish();
     if (this.#closed) return;
-    if (answered) this.#retryMs = RETRY_MIN_MS;
-    const delayMs = answered ? IDENTITY_PERIOD_MS : this.#retryMs;
-    if (!answered) this.#retryMs = Math.min(this.#retryMs * 2, IDENTITY_PERIOD_MS);
+    if (settled) this.#retryMs = RETRY_MIN_MS;
+    const delayMs = settled ? IDENTITY_PERIOD_MS : this.#retryMs;
+    if (!settled) this.#retryMs = Math.min(this.#retryMs * 2, IDENTITY_PERIOD_MS);
     this.#cancelNext = this.#options.after(delayMs, () => void this.check());
   }
 
-  /** False: the engine gave no answer. What was known stays, because an engine that is lost says so by its state. */
+  /** False: look again soon. Without an answer what was known stays, because an engine that is lost says so by its state. */
   async #readOrPublish(): Promise<boolean> {
     const { calls, key, timeoutMs, log } = this.#options;
     const read = await calls.getValue(key, timeoutMs);
@@ -148,7 +148,8 @@ export class IdentityCheck {
         log,
       );
     this.#apply(AGREED);
-    return true;
+    // What could not be put now is put as soon as there is room: an owner may be on its way.
+    return put.ok;
   }
 
   #unanswered(code: number, problem: string): false {

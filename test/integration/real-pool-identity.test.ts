@@ -1,0 +1,120 @@
+/**
+ * Goal: identities and resets hold in a pool behind a real master as they do in the local one: the master keeps the first identity,
+ * an engine that is lost makes the pool unknown until it has answered anew, and a reset removes leased keys too, others' never.
+ * Method: embedded runtimes over the real store, which is lost by ending its master and starting it again.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
+import type { AttachOptions } from "../../src/index.ts";
+import { startMaster } from "../../src/pool/master.ts";
+import type { RunningPool } from "../../src/pool/pool.ts";
+import { EmbeddedLoop, KV_CACHE, tokens } from "./support/embedded.ts";
+import { startTestPool, testWheel } from "./support/mooncake-wheel.ts";
+import { blockKeys, untilBlocks, writeStore } from "./support/real-pool.ts";
+
+const PROMPT = tokens(64, 1);
+const TEST_TIMEOUT_MS = 120_000;
+let folder: string;
+let pool: RunningPool | undefined;
+const open: EmbeddedLoop[] = [];
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "real-pool-identity-"));
+  pool = await startTestPool({});
+}, TEST_TIMEOUT_MS);
+afterEach(async () => {
+  for (const loop of open.splice(0)) await loop.attached.stop();
+  await pool?.stop();
+  pool = undefined;
+  rmSync(folder, { recursive: true });
+}, TEST_TIMEOUT_MS);
+
+function running(): RunningPool {
+  if (pool === undefined) throw new Error("no pool runs");
+  return pool;
+}
+
+async function joinPool(
+  started: RunningPool,
+  extra: Readonly<Record<string, unknown>> = {},
+  kvCache: Partial<AttachOptions["kvCache"]> = {},
+): Promise<EmbeddedLoop> {
+  const path = writeStore(folder, started.store, `store-${open.length}`);
+  const settings = {
+    engine: "mooncake",
+    lookup_timeout_ms: 30_000,
+    pool_name: undefined,
+    ...extra,
+  };
+  const loop = await EmbeddedLoop.attach(settings, {
+    kvCache: { ...KV_CACHE, ...kvCache },
+    environment: { MOONCAKE_CONFIG_PATH: path },
+  });
+  open.push(loop);
+  return loop;
+}
+
+test(
+  "the first identity counts; a reset removes what is ours, though it was just looked up",
+  { timeout: TEST_TIMEOUT_MS },
+  async () => {
+    const started = running();
+    const first = await joinPool(started);
+    expect(first.attached.membership().membership).toBe("open");
+    first.computeAndSave("save", PROMPT, () => undefined);
+    await untilBlocks(started.master, 4);
+    const other = await joinPool(started, {}, { dtype: "bfloat16" });
+    expect(other.attached.membership()).toMatchObject({
+      membership: "closed",
+      differences: [{ field: "bytes.dtype" }],
+    });
+    const prefixed = await joinPool(started, { cache_prefix: "b" }, { dtype: "bfloat16" });
+    expect(prefixed.attached.membership().membership).toBe("open");
+    prefixed.computeAndSave("save", PROMPT, () => undefined);
+    await untilBlocks(started.master, 8);
+
+    // The lookup leases the keys.
+    const { scheduler } = first.attached.connector;
+    scheduler.addRequest("look", PROMPT);
+    expect(first.match("look")[0]).toBe(48);
+    expect(await scheduler.resetStore()).toEqual({ acknowledged: true, removedKeys: 5 });
+    const left = await blockKeys(started.master);
+    expect(left).toHaveLength(4);
+    expect(left.every((key) => key.startsWith("b@model@tp_rank:"))).toBe(true);
+  },
+);
+
+test(
+  "a master that is lost makes the pool unknown; one that comes back empty gets the identity anew",
+  { timeout: TEST_TIMEOUT_MS },
+  async () => {
+    const started = running();
+    const loop = await joinPool(started);
+    const { port, metricsPort } = started.master;
+    const membership = (): string => loop.attached.membership().membership;
+    await started.master.process.stop();
+    // Whoever uses the engine next notices.
+    await loop.runtime.membership.check();
+    await expect.poll(membership, { timeout: 60_000 }).toBe("unknown");
+    const { scheduler } = loop.attached.connector;
+    scheduler.addRequest("alone", PROMPT);
+    expect(scheduler.getNumNewMatchedTokens("alone", 0)).toEqual([0, false]);
+    expect(scheduler.outcome("alone")).toBe("ENGINE_DOWN");
+
+    const master = await startMaster({
+      mooncakeFolder: (await testWheel()).mooncakeFolder,
+      port,
+      metricsPort,
+      enableOffload: false,
+      logPath: null,
+    });
+    onTestFinished(async () => void (await master.process.stop()));
+    await expect.poll(membership, { timeout: 60_000 }).toBe("open");
+    // The owner comes back some time after the master.
+    await expect
+      .poll(() => master.admin.keys(), { timeout: 60_000 })
+      .toContain("model@mooncake-kv-identity");
+  },
+);
