@@ -220,4 +220,14 @@ test("closed: no check follows", async () => {
   await world.open();
   world.check.close();
   expect(world.timers).toEqual([]);
+  await world.check.check();
+  expect(world.timers).toEqual([]);
+
+  // Amid a check: an engine that is closed must not be called.
+  const amid = new World();
+  amid.check.engineChanged("open");
+  const checking = amid.check.check();
+  amid.check.close();
+  await checking;
+  expect(amid.value).toBeNull();
 });

@@ -95,6 +95,8 @@ export class IdentityCheck {
 
   /** Reads and compares now; calls at the same time share one check. Never rejects. */
   check(): Promise<void> {
+    // An engine that is closed takes no call.
+    if (this.#closed) return Promise.resolve();
     this.#checking ??= this.#check().finally(() => {
       this.#checking = undefined;
     });
@@ -129,7 +131,9 @@ export class IdentityCheck {
     const read = await calls.getValue(key, timeoutMs);
     if (!read.ok) return this.#unanswered(read.code, read.text);
     if (read.value !== null) return this.#compare(read.value);
+    if (this.#closed) return true;
     const put = await calls.putValue(key, this.#value, timeoutMs);
+    if (this.#closed) return true;
     // Of two members that found nothing, one has stored: both go by what is there.
     const again = await calls.getValue(key, timeoutMs);
     if (!again.ok) return this.#unanswered(again.code, again.text);
