@@ -18,13 +18,13 @@ enum class ControlOperation : int32_t {
    * cannot tell whose it is, so read it.
    */
   putValue = 2,
-  /** Reply: OK, or OBJECT_NOT_FOUND. */
+  /** Removals: with `force` keys that a reader has leased go too, where the engine knows leases. Reply: OK, or OBJECT_NOT_FOUND. */
   removeKey = 3,
   /** `key` is the prefix. Reply: count of removed keys; values being read or written may stay. */
   removePrefix = 4,
-  /** Reply: count of removed keys. With `force` leased ones too, where the engine knows leases. */
+  /** Reply: count of removed keys. */
   removeAll = 5,
-  /** `key` is the prefix. Reply: at most `limit` keys. */
+  /** `key` is the prefix. Reply: at most `limit` keys; an error from an engine that has no list of them. */
   keys = 6,
   /** Reply: OK when the engine's peers answer. */
   health = 7,

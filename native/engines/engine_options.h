@@ -23,6 +23,7 @@ struct MooncakeOptions {
   /** The interpreter whose packages hold the wheel, and the library that it is made of, where that is not found by itself. */
   std::string pythonExecutable;
   std::string pythonLibrary;
+  /** Under which others reach this process; empty: its address on the way out, as vLLM takes it. */
   std::string localHostname;
   std::string metadataServer;
   /** Memory that this process gives to the pool; 0: an owner elsewhere gives it all. */
@@ -35,6 +36,8 @@ struct MooncakeOptions {
   std::string preferredSegment;
   std::string tenantId;
   bool enableOffload = false;
+  /** Asks the master before each get where its values lie: one call more. */
+  bool reportTiers = false;
   /** Bounds of one call into the store; larger requests are cut. */
   uint32_t keysPerCallMax = 0;
   uint64_t bytesPerCallMax = 0;

@@ -27,7 +27,7 @@ export interface LocalPoolConfig {
 /** The Mooncake pool that this process joins. */
 export interface MooncakePoolConfig {
   readonly store: StoreConfig;
-  /** Name under which this process registers; null: its address. */
+  /** Name under which this process registers; null: its address on the way out of this host. */
   readonly requesterLocalHostname: string | null;
   /** MOONCAKE_PYTHON; null: searched for. */
   readonly python: string | null;

@@ -13,7 +13,7 @@ export interface ConnectorEnvironment {
   readonly bootstrapPort: number;
   /** MOONCAKE_PREFERRED_SEGMENT, `host:port`: this rank's replicas go to that owner segment. */
   readonly preferredSegment: string | null;
-  /** MOONCAKE_REQUESTER_LOCAL_HOSTNAME: name under which the rank registers; null: its resolved address. */
+  /** MOONCAKE_REQUESTER_LOCAL_HOSTNAME: name under which the rank registers; null: VLLM_HOST_IP, or its address. */
   readonly requesterLocalHostname: string | null;
   /** VLLM_MOONCAKE_STORE_TIER_LOG: log per batch how much came from memory and from disk. */
   readonly storeTierLog: boolean;

@@ -117,7 +117,8 @@ function joinedPool(
     preferredSegment,
   );
   warnings.push(...ofStore);
-  const { requesterLocalHostname, python, searchPath } = environment;
+  const { hostAddress, python, searchPath } = environment;
+  const requesterLocalHostname = environment.requesterLocalHostname ?? hostAddress;
   return Object.freeze({ store, requesterLocalHostname, python, searchPath });
 }
 

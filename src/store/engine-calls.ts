@@ -46,11 +46,7 @@ export class EngineCalls {
   }
 
   /** false: there was no such key. Without `force` a key that a reader has leased stays, with an error that says so. */
-  async removeKey(
-    key: string,
-    timeoutMs: number,
-    force = false,
-  ): Promise<EngineAnswer<boolean>> {
+  async removeKey(key: string, timeoutMs: number, force = false): Promise<EngineAnswer<boolean>> {
     const reply = await this.call({ operation: "removeKey", key, force }, timeoutMs);
     if (reply.status === EngineCode.OBJECT_NOT_FOUND) return { ok: true, value: false };
     return answer(reply, true);
@@ -72,7 +68,7 @@ export class EngineCalls {
     return answer(reply, reply.count);
   }
 
-  /** UNSUPPORTED: the engine has no list of its keys (Mooncake's master has). */
+  /** At most `limit`. Fails where the engine has no list of its keys (with Mooncake its master has). */
   async keys(
     prefix: string,
     limit: number,

@@ -1,4 +1,5 @@
 import type { ConnectorConfig } from "../config/connector-config.ts";
+import type { ConfigWarning } from "../config/warnings.ts";
 import { brokenInvariant } from "../errors.ts";
 import type {
   EngineLanes,
@@ -12,20 +13,26 @@ import { mooncakeEngineOptions } from "./mooncake/engine-options.ts";
 
 export type EngineConfig = Pick<
   ConnectorConfig,
-  "engine" | "engineProcess" | "local" | "mooncake" | "preferredSegment"
+  | "engine"
+  | "engineProcess"
+  | "local"
+  | "mooncake"
+  | "preferredSegment"
+  | "storeTierLog"
 >;
 
 /**
  * Opens the storage engine that the configuration asks for and returns its number. `stateWakeId`: a wake handle for changes of
- * its state. Throws MISSING when the engine's Python or wheel is not there, NATIVE_MISSING when the program of a child process is
- * not, and what the addon refuses.
+ * its state; `warn` takes what is doubtful about the wheel. Throws MISSING when the engine's Python or wheel is not there,
+ * NATIVE_MISSING when the program of a child process is not, and what the addon refuses.
  */
 export function openEngine(
   native: Pick<NativeBinding, "engineOpen">,
   config: EngineConfig,
   stateWakeId?: number,
+  warn?: (warning: ConfigWarning) => void,
 ): number {
-  const inner = engineOptions(config);
+  const inner = engineOptions(config, warn);
   const options: EngineOptions =
     config.engineProcess === "in_process"
       ? inner
@@ -45,7 +52,10 @@ export function engineHasLog({ engine, engineProcess }: EngineConfig): boolean {
 }
 
 /** The only place that knows the kinds. */
-function engineOptions(config: EngineConfig): LocalEngineOptions | MooncakeEngineOptions {
+function engineOptions(
+  config: EngineConfig,
+  warn?: (warning: ConfigWarning) => void,
+): LocalEngineOptions | MooncakeEngineOptions {
   switch (config.engine) {
     case "local": {
       const { poolName, bytesMax, ioThreads, verifyChecksums } = config.local;
@@ -53,7 +63,7 @@ function engineOptions(config: EngineConfig): LocalEngineOptions | MooncakeEngin
     }
     case "mooncake":
       if (config.mooncake === null) brokenInvariant("the mooncake engine without its store");
-      return mooncakeEngineOptions(config.mooncake, config.preferredSegment, process.cwd());
+      return mooncakeEngineOptions(config.mooncake, config, process.cwd(), warn);
   }
 }
 

@@ -46,6 +46,7 @@ beforeAll(async () => {
   });
   const options = engineOptions(pool.store.master_server_address, {
     enableOffload: true,
+    reportTiers: true,
     preferredSegment: pool.owners[0]?.segment ?? "",
     bytesPerCallMax: 48 * MIB,
   });

@@ -80,7 +80,8 @@ test("the interpreter is found, and what it lacks is said, before anything is op
     local_buffer_size: "16mb",
   });
   const pool = { store, requesterLocalHostname: "127.0.0.1", python: null, searchPath: "" };
-  expect(mooncakeEngineOptions(pool, "h:1", packageRoot())).toMatchObject({
+  const settings = { preferredSegment: "h:1", storeTierLog: false };
+  expect(mooncakeEngineOptions(pool, settings, packageRoot())).toMatchObject({
     pythonExecutable: wheel.path,
     pythonLibrary: wheel.sharedLibrary,
     localHostname: "127.0.0.1",
@@ -90,10 +91,10 @@ test("the interpreter is found, and what it lacks is said, before anything is op
   });
   const lacking = expect.objectContaining({ code: "MISSING", field: "MOONCAKE_PYTHON" });
   for (const python of [bareEnvironment(), "/nowhere/python3"])
-    expect(() => mooncakeEngineOptions({ ...pool, python }, null, folder)).toThrow(lacking);
+    expect(() => mooncakeEngineOptions({ ...pool, python }, settings, folder)).toThrow(lacking);
   const silent = join(folder, "silent");
   writeFileSync(silent, "#!/bin/sh\nexit 3\n", { mode: 0o755 });
-  expect(() => mooncakeEngineOptions({ ...pool, python: silent }, null, folder)).toThrow(
+  expect(() => mooncakeEngineOptions({ ...pool, python: silent }, settings, folder)).toThrow(
     /does not run/,
   );
 });

@@ -6,6 +6,8 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import * as layout from "../../src/blocks/layout.ts";
+import { execFileSync } from "node:child_process";
+import { MasterAdmin } from "../../src/pool/master-admin.ts";
 import { startMaster } from "../../src/pool/master.ts";
 import type { RunningMaster } from "../../src/pool/master.ts";
 import { EngineCode } from "../../src/store/engine.ts";
@@ -163,6 +165,93 @@ test("single values, removal of a prefix's keys and of all", async () => {
 
   expect(await calls.removeAll(true, TIMEOUT_MS)).toMatchObject({ ok: true });
   expect(await python.exist(["aXb+c@3", name, world.key(302)])).toEqual([0, 0, 0]);
+});
+
+test("a lookup leases keys: removals leave them unless they are forced", async () => {
+  const value = new Uint8Array([1, 2, 3]);
+  const keys = ["leased@1", "leased@2", "leased@3"];
+  for (const key of keys) await calls.putValue(key, value, TIMEOUT_MS);
+  expect(await python.exist(keys)).toEqual([1, 1, 1]);
+  expect(await calls.removePrefix("leased@", TIMEOUT_MS)).toEqual({ ok: true, value: 0 });
+  expect(await calls.removeKey("leased@1", TIMEOUT_MS)).toMatchObject({
+    ok: false,
+    code: EngineCode.ENGINE_ERROR,
+    text: expect.stringContaining("leased"),
+  });
+  expect(await calls.removeKey("leased@1", TIMEOUT_MS, true)).toEqual({ ok: true, value: true });
+  expect(await calls.removeKey("leased@1", TIMEOUT_MS, true)).toEqual({ ok: true, value: false });
+  expect(await calls.removePrefix("leased@", TIMEOUT_MS, true)).toEqual({ ok: true, value: 2 });
+  expect(await python.exist(keys)).toEqual([0, 0, 0]);
+
+  await calls.putValue("leased@4", value, TIMEOUT_MS);
+  expect(await python.exist(["leased@4"])).toEqual([1]);
+  await calls.removeAll(false, TIMEOUT_MS);
+  expect(await python.exist(["leased@4"])).toEqual([1]);
+  await calls.removeAll(true, TIMEOUT_MS);
+  expect(await python.exist(["leased@4"])).toEqual([0]);
+});
+
+test("gets tell the tier of each value when they are to, and cost the master no question otherwise", async () => {
+  const options = engineOptions(`127.0.0.1:${master.port}`, { reportTiers: true });
+  const telling = new MooncakeWorld(options, { shapes: SHAPES, blockCount: 8 });
+  try {
+    await telling.until("open");
+    world.fill(0, 0, 900);
+    await world.put([[0, 900, 0]]);
+    const asked = [
+      [1, 900, 0],
+      [2, 901, 0],
+    ] as const;
+    const results = [world.valueBytes(0), EngineCode.OBJECT_NOT_FOUND];
+    expect(await world.get(asked)).toEqual(results);
+    expect([...world.actor.tiers(0, 2)]).toEqual([layout.TIER_UNKNOWN, layout.TIER_UNKNOWN]);
+    expect(await telling.get(asked)).toEqual(results);
+    expect([...telling.actor.tiers(0, 2)]).toEqual([layout.TIER_MEMORY, layout.TIER_UNKNOWN]);
+  } finally {
+    expect(telling.close()).toBe(0);
+  }
+});
+
+test("without a name of its own a member registers under the routing table's address, which serves beside a loopback master", async () => {
+  const ask = `
+import socket
+for family, outside in ((socket.AF_INET, "8.8.8.8"), (socket.AF_INET6, "2001:4860:4860::8888")):
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((outside, 80))
+            print(probe.getsockname()[0])
+            break
+    except OSError:
+        pass
+else:
+    print("127.0.0.1")`;
+  const address = execFileSync(wheel.path, ["-c", ask], { encoding: "utf8" }).trim();
+  const giving = { localHostname: "", globalSegmentBytes: 16 * MIB };
+  const options = engineOptions(`127.0.0.1:${master.port}`, giving);
+  const member = new MooncakeWorld(options, { shapes: SHAPES, blockCount: 8 });
+  try {
+    await member.until("open");
+    const segments = await new MasterAdmin({
+      host: "127.0.0.1",
+      port: master.metricsPort,
+    }).segments();
+    const own = segments.filter(({ name }) => name !== python.hostname);
+    expect(own.map(({ name }) => name.slice(0, name.lastIndexOf(":")))).toEqual([address]);
+    const preferredSegment = own[0]?.name ?? "";
+    const intoOwn = engineOptions(`127.0.0.1:${master.port}`, { preferredSegment });
+    const writer = new MooncakeWorld(intoOwn, { shapes: SHAPES, blockCount: 8 });
+    try {
+      await writer.until("open");
+      const value = writer.fill(1, 0, 5);
+      expect(await writer.put([[0, 950, 1]])).toEqual([value.length]);
+      expect(await world.get([[3, 950, 1]])).toEqual([value.length]);
+      expect(Buffer.compare(world.read(1, 3), value)).toBe(0);
+    } finally {
+      expect(writer.close()).toBe(0);
+    }
+  } finally {
+    expect(member.close()).toBe(0);
+  }
 });
 
 test("no room is back-pressure: its own code for the key, and the batch itself is good", async () => {

@@ -63,7 +63,7 @@ test("values of single keys are stored once, read, listed and removed", async ()
   expect(listed.ok && listed.value.toSorted()).toEqual(["a/1", "a/2"]);
   expect(await calls.keys("", 3, TIMEOUT_MS)).toMatchObject({ value: { length: 3 } });
   expect(await calls.removeKey("a/1", TIMEOUT_MS)).toEqual({ ok: true, value: true });
-  expect(await calls.removeKey("a/1", TIMEOUT_MS)).toEqual({ ok: true, value: false });
+  expect(await calls.removeKey("a/1", TIMEOUT_MS, true)).toEqual({ ok: true, value: false });
   expect(await calls.removePrefix("a/", TIMEOUT_MS)).toEqual({ ok: true, value: 1 });
   expect(await calls.removeAll(false, TIMEOUT_MS)).toEqual({ ok: true, value: 2 });
   expect(await calls.health(TIMEOUT_MS)).toEqual({ ok: true, value: true });
@@ -152,6 +152,7 @@ const MOONCAKE: MooncakeEngineOptions = {
   preferredSegment: "",
   tenantId: "default",
   enableOffload: false,
+  reportTiers: false,
   keysPerCallMax: 0,
   bytesPerCallMax: 0,
   transferQueueMax: 0,

@@ -115,6 +115,7 @@ TEST(ChildMessages, OptionsErrorsAndCallsArriveWhole) {
   mooncake.globalSegmentBytes = uint64_t{1} << 40;
   mooncake.protocol = "rdma";
   mooncake.enableOffload = true;
+  mooncake.reportTiers = true;
   mooncake.putThreads = 9;
   writeOptions(writer, mooncake);
   writeOptions(writer, LocalOptions{.poolName = "p", .bytesMax = 5, .ioThreads = 3, .verifyChecksums = true});
@@ -129,6 +130,7 @@ TEST(ChildMessages, OptionsErrorsAndCallsArriveWhole) {
   EXPECT_EQ(readMooncake.globalSegmentBytes, uint64_t{1} << 40);
   EXPECT_EQ(readMooncake.protocol, "rdma");
   EXPECT_TRUE(readMooncake.enableOffload);
+  EXPECT_TRUE(readMooncake.reportTiers);
   EXPECT_EQ(readMooncake.putThreads, 9u);
   const auto local = std::get<LocalOptions>(readOptions(reader));
   EXPECT_EQ(local.poolName, "p");

@@ -18,8 +18,8 @@ template <typename Archive, typename Options>
 void mooncakeFields(Archive& archive, Options& options) {
   archive(options.pythonExecutable, options.pythonLibrary, options.localHostname, options.metadataServer, options.globalSegmentBytes,
           options.localBufferBytes, options.protocol, options.deviceName, options.masterServerAddress, options.preferredSegment,
-          options.tenantId, options.enableOffload, options.keysPerCallMax, options.bytesPerCallMax, options.transferQueueMax,
-          options.logPath, options.existsThreads, options.getThreads, options.putThreads);
+          options.tenantId, options.enableOffload, options.reportTiers, options.keysPerCallMax,
+          options.bytesPerCallMax, options.transferQueueMax, options.logPath, options.existsThreads, options.getThreads, options.putThreads);
 }
 
 enum class EngineKind : uint8_t { local = 1, mooncake = 2 };

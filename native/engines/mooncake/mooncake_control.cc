@@ -28,7 +28,7 @@ ControlReply MooncakeEngine::control(const ControlRequest& request) {
     case ControlOperation::putValue:
       return putValue(request.key, request.value);
     case ControlOperation::removeKey: {
-      const int64_t result = store().remove(request.key);
+      const int64_t result = store().remove(request.key, request.force);
       return result < 0 ? failed(result, "remove") : ControlReply{.count = 1};
     }
     case ControlOperation::removePrefix:

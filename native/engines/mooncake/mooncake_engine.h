@@ -96,6 +96,7 @@ class MooncakeEngine final : public Engine {
   /** Reports the loss; keys from `from` on are ENGINE_DOWN, and so is the request. */
   int32_t goDown(PoolRequest& request, uint32_t from, int32_t wheelCode);
   bool masterAnswers();
+  void askTiers(PoolRequest& request, const std::vector<uint32_t>& keys, std::vector<int32_t>& tiers);
   void readResult(PoolRequest& request, uint32_t index, int32_t wheelCode, bool& sizesDiffer);
 
   ControlReply getValue(const std::string& key);

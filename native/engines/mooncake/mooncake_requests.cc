@@ -110,7 +110,7 @@ int32_t MooncakeEngine::runGet(PoolRequest& request) {
     const Staging::Lease staging = call.staged ? connection_->pool->staging.take() : Staging::Lease();
     fillTransfer(request, call, staging.data(), transfer);
     // Before the get, as vLLM asks: a read may bring a value back into memory.
-    if (options_.enableOffload) store().tiers(request, transfer.keys, tiers);
+    if (options_.reportTiers) askTiers(request, transfer.keys, tiers);
     store().get(request, transfer, results);
     gets_.fetch_add(results.size(), std::memory_order_relaxed);
     // A peer that holds a value may be what is gone: then the master still answers.
@@ -120,13 +120,22 @@ int32_t MooncakeEngine::runGet(PoolRequest& request) {
       readResult(request, index, results[index - call.from], sizesDiffer);
       if (request.result(index) >= 0) {
         if (staging) scatter(request, index, staged);
-        if (options_.enableOffload) request.setTier(index, tiers[index - call.from]);
+        if (options_.reportTiers) request.setTier(index, tiers[index - call.from]);
       }
       if (staging) staged += request.valueBytes(index);
     }
     from = call.to;
   }
   return code::OK;
+}
+
+/** Where values lie is told for a person: a failure leaves it unknown and holds up no get, as in vLLM. */
+void MooncakeEngine::askTiers(PoolRequest& request, const std::vector<uint32_t>& keys, std::vector<int32_t>& tiers) {
+  try {
+    store().tiers(request, keys, tiers);
+  } catch (const python::Raised&) {
+    tiers.assign(keys.size(), layout::TIER_UNKNOWN);
+  }
 }
 
 /** `sizesDiffer`: whether it is worth asking for the size of a value whose get failed; false after one that was right. */

@@ -33,7 +33,6 @@ void setVariables(const MooncakeOptions& options) {
 
 EngineRecipe recipe(const MooncakeOptions& options) {
   requireText("pythonLibrary", options.pythonLibrary);
-  requireText("localHostname", options.localHostname);
   requireText("metadataServer", options.metadataServer);
   requireText("masterServerAddress", options.masterServerAddress);
   if (options.protocol != "tcp" && options.protocol != "rdma") {

@@ -135,7 +135,12 @@ void Store::tiers(const PoolRequest& request, const std::vector<uint32_t>& keys,
 
 int64_t Store::exists(const std::string& key) { return callWithKey(methods_->exists, key); }
 int64_t Store::size(const std::string& key) { return callWithKey(methods_->size, key); }
-int64_t Store::remove(const std::string& key) { return callWithKey(methods_->remove, key); }
+
+int64_t Store::remove(const std::string& key, bool force) {
+  const Lock lock;
+  const Ref text = python::text(key);
+  return numberOf(call(methods_->remove.get(), {text.get(), (force ? methods_->yes : methods_->no).get()}));
+}
 
 int64_t Store::removeMatching(const std::string& pattern, bool force) {
   const Lock lock;

@@ -62,8 +62,9 @@ class Store {
   int64_t size(const std::string& key);
   std::vector<uint8_t> getValue(const std::string& key);
   int64_t putValue(const std::string& key, const std::vector<uint8_t>& value);
-  int64_t remove(const std::string& key);
-  /** Both answer how many keys went, or a code. Without `force` those stay that a reader has leased (for 10 s after it asked for them). */
+  /** Without `force` keys stay that a reader has leased (for 10 s after it asked for them): OBJECT_HAS_LEASE. */
+  int64_t remove(const std::string& key, bool force);
+  /** Both answer how many keys went, or a code; without `force` leased ones stay. */
   int64_t removeMatching(const std::string& pattern, bool force);
   int64_t removeAll(bool force);
   /** 0: the master answers the wheel's own pings (once a second). Costs microseconds. */

@@ -13,9 +13,9 @@ struct Store::Methods {
   python::Held exists, size, get, put, remove, removeMatching, removeAll, health, registerBuffer, unregisterBuffer, close;
   python::Held yes, no;
 
-  /** Under the lock; throws Raised when the wheel has no such method. */
-  void look() {
-    const auto method = [&](const char* name) { return python::attribute(object.get(), name); };
+  /** Of the store, or of its class to see that all are there. Under the lock; throws Raised when the wheel has no such method. */
+  void look(python::Object* from) {
+    const auto method = [&](const char* name) { return python::attribute(from, name); };
     batchExists = method("batch_is_exist");
     batchPut = method("batch_put_from_multi_buffers");
     batchGet = method("batch_get_into_multi_buffers");

@@ -1,5 +1,6 @@
 // How a store comes to be: the wheel's import and its `setup`.
 #include "core/error.h"
+#include "engines/mooncake/local_address.h"
 #include "engines/mooncake/python/interpreter.h"
 #include "engines/mooncake/store.h"
 #include "engines/mooncake/store_methods.h"
@@ -29,6 +30,10 @@ Error importError(const std::string& python, const std::string& raised) {
     return Error("CONFIGURATION", "mooncake", interpreter, "the interpreter has no Mooncake package: " + raised,
                  "Run: " + interpreter + " -m pip install " + WHEEL);
   }
+  if (mentions(raised, "has no attribute")) {
+    return Error("CONFIGURATION", "mooncake", interpreter, "the Mooncake package is of a release that lacks what the engine calls: " + raised,
+                 "Run: " + interpreter + " -m pip install " + WHEEL);
+  }
   return Error("CONFIGURATION", "mooncake", interpreter, "the Mooncake package cannot be used: " + raised,
                "Run: " + interpreter + " -m pip install --force-reinstall " + WHEEL);
 }
@@ -36,7 +41,7 @@ Error importError(const std::string& python, const std::string& raised) {
 /** As vLLM calls it: the tenant only when it is not the default one. */
 int64_t callSetup(python::Object* store, const MooncakeOptions& options) {
   const Ref setup = python::attribute(store, "setup");
-  const Ref hostname = python::text(options.localHostname);
+  const Ref hostname = python::text(options.localHostname.empty() ? localAddress(options.masterServerAddress) : options.localHostname);
   const Ref metadata = python::text(options.metadataServer);
   const Ref segment = python::number(options.globalSegmentBytes);
   const Ref buffer = python::number(options.localBufferBytes);
@@ -60,7 +65,9 @@ void Store::importWheel(const MooncakeOptions& options) {
   const Lock lock;
   try {
     const Ref module = python::importModule("mooncake.store");
-    for (const char* name : {"MooncakeDistributedStore", "ReplicateConfig"}) python::attribute(module.get(), name);
+    python::attribute(module.get(), "ReplicateConfig");
+    // Before any master is asked for: a wheel of another release is told of at once.
+    Methods().look(python::attribute(module.get(), "MooncakeDistributedStore").get());
   } catch (const Raised& raised) {
     throw importError(options.pythonExecutable, raised.what());
   }
@@ -75,7 +82,7 @@ std::shared_ptr<Store> Store::setUp(const MooncakeOptions& options) {
   try {
     const Ref module = python::importModule("mooncake.store");
     methods.object = call(python::attribute(module.get(), "MooncakeDistributedStore").get(), {});
-    methods.look();
+    methods.look(methods.object.get());
     methods.replicateConfig = call(python::attribute(module.get(), "ReplicateConfig").get(), {});
     if (!options.preferredSegment.empty()) {
       const Ref segment = python::text(options.preferredSegment);

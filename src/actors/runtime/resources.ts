@@ -3,6 +3,7 @@ import { createTableBuffers, type TableDimensions } from "../../blocks/tables.ts
 import type { ConnectorConfig } from "../../config/connector-config.ts";
 import { HASH_ALGORITHMS } from "../../config/kv-cache-config.ts";
 import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
+import { formatWarning } from "../../config/warnings.ts";
 import { createEventRing } from "../../events/event-ring.ts";
 import { hitRulesOf } from "../../keys/coordinator/rules-of.ts";
 import { noneHash } from "../../keys/none-hash.ts";
@@ -16,6 +17,7 @@ import { createTraceRing } from "../../trace/ring.ts";
 import { foreignDimensions } from "../lookup/foreign/foreign-lookups.ts";
 import { lookupSocketPath } from "../hosts/lookup-rpc/socket-path.ts";
 import { Mailbox, mailboxWords } from "../mailbox/mailbox.ts";
+import type { Log } from "../step.ts";
 import { ACTOR_COUNT, ACTOR_LOADER, ACTOR_LOOKUP, ACTOR_SAVER } from "../messages.ts";
 import {
   CONTROL_WORDS,
@@ -55,6 +57,7 @@ export interface ResourceOptions {
   /** Which actors make KV events; absent: none. */
   readonly eventActors?: readonly number[];
   readonly logLevel: string;
+  readonly log: Pick<Log, "warn">;
 }
 
 /**
@@ -81,7 +84,9 @@ export class RuntimeResources {
     this.noneHash = noneHash(hashSeed, kvCache.hashAlgorithm, randomBytes);
     this.engineWakeId = options.native.wakeReserve();
     this.engineHasLog = engineHasLog(options.connector);
-    this.engineId = openEngine(options.native, options.connector, this.engineWakeId);
+    this.engineId = openEngine(options.native, options.connector, this.engineWakeId, (warning) =>
+      options.log.warn({}, formatWarning(warning)),
+    );
     try {
       this.plan = this.#plan(options);
     } catch (error) {

@@ -1,28 +1,31 @@
-import { networkInterfaces } from "node:os";
-import type { MooncakePoolConfig } from "../../config/connector-config.ts";
+import type { ConnectorConfig, MooncakePoolConfig } from "../../config/connector-config.ts";
+import type { ConfigWarning } from "../../config/warnings.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import type { MooncakeEngineOptions } from "../../native/binding.ts";
-import { findInterpreterNow, wheelOf } from "./interpreter.ts";
+import { findInterpreterNow, wheelOf, wheelWarning } from "./interpreter.ts";
 import type { InterpreterSearch } from "./interpreter.ts";
 
 /** Enough that lookups, loads and saves of several jobs go on side by side; more only wait for the interpreter's lock. */
 const LANES = { existsThreads: 2, getThreads: 4, putThreads: 4 };
 
 /**
- * What the addon needs to open this process's store. Asks the interpreter about itself, which takes some 50 ms. Throws MISSING when
+ * What the addon needs to open this process's store. Asks the interpreter about itself, which takes some 50 ms. `warn`
+ * takes what works, but not for sure: a wheel of another release. Throws MISSING when
  * there is no interpreter, none with the wheel, or none with a shared library, each with the command that mends it.
  */
 export function mooncakeEngineOptions(
   { store, requesterLocalHostname, python, searchPath }: MooncakePoolConfig,
-  preferredSegment: string | null,
+  settings: Pick<ConnectorConfig, "preferredSegment" | "storeTierLog">,
   workingFolder: string,
+  warn?: (warning: ConfigWarning) => void,
 ): MooncakeEngineOptions {
-  const { path, library } = requirePython({ python, workingFolder, searchPath });
+  const { path, library } = requirePython({ python, workingFolder, searchPath }, warn);
   return {
     kind: "mooncake",
     pythonExecutable: path,
     pythonLibrary: library,
-    localHostname: requesterLocalHostname ?? localAddress(),
+    // Empty: the addon asks the routing table, as vLLM does.
+    localHostname: requesterLocalHostname ?? "",
     // The address of a metadata service, or the word that there is none.
     metadataServer: store.metadataServer === "" ? "P2PHANDSHAKE" : store.metadataServer,
     globalSegmentBytes: store.globalSegmentBytes,
@@ -30,9 +33,11 @@ export function mooncakeEngineOptions(
     protocol: store.protocol,
     deviceName: store.deviceName,
     masterServerAddress: store.masterServerAddress,
-    preferredSegment: preferredSegment ?? "",
+    preferredSegment: settings.preferredSegment ?? "",
     tenantId: store.tenantId,
     enableOffload: store.enableOffload,
+    // With a disk tier the metrics tell them too.
+    reportTiers: settings.storeTierLog || store.enableOffload,
     keysPerCallMax: 0,
     bytesPerCallMax: 0,
     transferQueueMax: 0,
@@ -41,8 +46,14 @@ export function mooncakeEngineOptions(
   };
 }
 
-function requirePython(search: InterpreterSearch): { path: string; library: string } {
-  const { path, version, sharedLibrary } = wheelOf(findInterpreterNow(search));
+function requirePython(
+  search: InterpreterSearch,
+  warn?: (warning: ConfigWarning) => void,
+): { path: string; library: string } {
+  const interpreter = wheelOf(findInterpreterNow(search));
+  const { path, version, sharedLibrary } = interpreter;
+  const warning = wheelWarning(interpreter);
+  if (warning !== null) warn?.(warning);
   if (sharedLibrary !== null) return { path, library: sharedLibrary };
   throw new MooncakeKvError({
     code: "MISSING",
@@ -52,15 +63,4 @@ function requirePython(search: InterpreterSearch): { path: string; library: stri
     remedy:
       "Debian, Ubuntu: apt-get install libpython3-dev; pyenv: PYTHON_CONFIGURE_OPTS=--enable-shared pyenv install VERSION; or set MOONCAKE_PYTHON to another interpreter.",
   });
-}
-
-/**
- * The address under which other hosts reach this one: of the first interface that is up and not loopback, IPv4 first. vLLM asks the
- * routing table instead; on a host with several networks both can be wrong, and MOONCAKE_REQUESTER_LOCAL_HOSTNAME says what is right.
- */
-function localAddress(): string {
-  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  const outside = all.filter(({ internal, scopeid }) => !internal && (scopeid ?? 0) === 0);
-  const first = outside.find(({ family }) => family === "IPv4") ?? outside[0];
-  return first?.address ?? "127.0.0.1";
 }

@@ -1,6 +1,7 @@
 import { execFile, spawnSync } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
+import type { ConfigWarning } from "../../config/warnings.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import { packageRoot } from "../../worker-entry.ts";
 
@@ -129,6 +130,22 @@ export function wheelOf(
 export const WHEEL_VERSION = "0.3.13.post1";
 export const INSTALL_WHEEL_COMMAND = `python3 -m venv .venv && .venv/bin/python3 -m pip install mooncake-transfer-engine-non-cuda==${WHEEL_VERSION}`;
 const INSTALL_WHEEL = `Run: ${INSTALL_WHEEL_COMMAND}`;
+
+/** What is to be said of a wheel of another release than the tested one; null: nothing. Methods that it lacks end the opening. */
+export function wheelWarning({
+  path,
+  wheelName,
+  wheelVersion,
+}: Pick<Interpreter, "path" | "wheelName" | "wheelVersion">): ConfigWarning | null {
+  if (wheelVersion === WHEEL_VERSION) return null;
+  const name = wheelName ?? "mooncake-transfer-engine-non-cuda";
+  return {
+    field: name,
+    value: wheelVersion ?? undefined,
+    problem: `the release of this package is not the one that this version is tested with, ${WHEEL_VERSION}`,
+    remedy: `If the pool misbehaves, run: ${path} -m pip install ${name}==${WHEEL_VERSION}`,
+  };
+}
 
 function candidates(search: InterpreterSearch): { path: string; source: string }[] {
   if (search.python !== null) return [{ path: search.python, source: "MOONCAKE_PYTHON" }];

@@ -1,5 +1,5 @@
 // Opens the engine of argv[2] (JSON), waits until it is open, has failed or is as argv[3] says, and prints {state, error, lines}: its status and what
-// Mooncake logged. A process of its own, because a process has one interpreter for good.
+// Mooncake logged; with argv[3] "register" it names KV memory before the engine is open. A process of its own, because a process has one interpreter for good.
 import { loadNative } from "../../../dist/native/load.js";
 import { followWheelLog } from "../../../dist/store/mooncake/wheel-log.js";
 
@@ -12,6 +12,13 @@ const end = followWheelLog(native, {
   error: level("error"),
 });
 const engineId = native.engineOpen(JSON.parse(process.argv[2]));
+if (process.argv[3] === "register") {
+  const regionId = native.regionCreate(65_536);
+  const hashesSharedId = native.sharedRegister(new Uint8Array(new SharedArrayBuffer(65_536)));
+  const segment = { regionId, offset: 0, strideBytes: 4096, bytes: 4096 };
+  const space = { hashesSharedId, hashBytes: 32, prefixes: ["m"], groups: [[segment]] };
+  native.engineUseKeySpace(engineId, native.keySpaceRegister({ ...space, blockCount: 16 }));
+}
 const give = performance.now() + 20_000;
 const ends = ["open", "failed", process.argv[3]];
 while (!ends.includes(native.engineState(engineId).state) && performance.now() < give)

@@ -42,6 +42,7 @@ export function engineOptions(
     preferredSegment: "",
     tenantId: "default",
     enableOffload: false,
+    reportTiers: false,
     keysPerCallMax: 0,
     bytesPerCallMax: 0,
     transferQueueMax: 0,
