@@ -66,9 +66,7 @@ export function addRoutes(server: FastifyInstance, ports: RoutePorts): void {
 
   const { resetCache } = ports;
   if (resetCache !== null)
-    server.post("/reset_prefix_cache", async (request) =>
-      resetCache(parseCacheReset(request.query)),
-    );
+    server.post("/reset_prefix_cache", (request) => resetCache(parseCacheReset(request.query)));
 
   if (ports.debugRoutes) {
     server.post("/debug/drop_local_cache", async () => ({
