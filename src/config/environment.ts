@@ -35,6 +35,9 @@ export interface ConnectorEnvironment {
   readonly searchPath: string;
 }
 
+/** vLLM's default of VLLM_MOONCAKE_BOOTSTRAP_PORT. */
+export const BOOTSTRAP_PORT = 8998;
+
 /** Reads the variables; throws INVALID_VALUE naming the variable, its value and what it may be. */
 export function readEnvironment(
   variables: Readonly<Record<string, string | undefined>>,
@@ -43,7 +46,7 @@ export function readEnvironment(
   return Object.freeze({
     configPath: variables["MOONCAKE_CONFIG_PATH"] || null,
     hashSeed: variables["PYTHONHASHSEED"] ?? null,
-    bootstrapPort: integer(variables, "VLLM_MOONCAKE_BOOTSTRAP_PORT", 8998, 1, 65535),
+    bootstrapPort: integer(variables, "VLLM_MOONCAKE_BOOTSTRAP_PORT", BOOTSTRAP_PORT, 1, 65535),
     preferredSegment: text("MOONCAKE_PREFERRED_SEGMENT"),
     requesterLocalHostname: text("MOONCAKE_REQUESTER_LOCAL_HOSTNAME"),
     storeTierLog: ["true", "1"].includes(

@@ -12,6 +12,7 @@ import { stagingSettings } from "./staging.ts";
 import { asRecord, parseJsonRecord } from "./python-value.ts";
 import { nearestName } from "./warnings.ts";
 import type { ConfigWarning } from "./warnings.ts";
+import { transferKeysWithoutEffect, variablesWithoutEffect } from "./without-effect.ts";
 
 export const STORE_CONNECTOR = "MooncakeStoreConnector";
 /** Connectors of vLLM that a user may well paste here; this build has the pool's connector only. */
@@ -89,13 +90,9 @@ export function parseTransferConfig(
     canSave,
     capacityOnly: role === "kv_consumer" && !settings.enableLookup && !canSave,
   });
-  if (config.engineId !== null)
-    warnings.push({
-      field: "engine_id",
-      value: config.engineId,
-      problem: "has no effect here: nobody asks this build for its engine",
-      remedy: "Nothing need be done; remove it to silence this.",
-    });
+  warnings.push(...transferKeysWithoutEffect(record));
+  // Without a pool nobody expects anything of its variables.
+  if (pool) warnings.push(...variablesWithoutEffect(environment, engine === "local"));
   if (config.capacityOnly)
     warnings.push({
       field: "kv_role",
