@@ -14,6 +14,7 @@ import { join } from "node:path";
 import { parseStoreConfig } from "../../src/config/store-config.ts";
 import type { ConfigWarning } from "../../src/config/warnings.ts";
 import type { EngineStatus } from "../../src/native/binding.ts";
+import { EngineCode } from "../../src/store/engine.ts";
 import { mooncakeEngineOptions } from "../../src/store/mooncake/engine-options.ts";
 import { WHEEL_VERSION, wheelWarning } from "../../src/store/mooncake/interpreter.ts";
 import { packageRoot } from "../../src/worker-entry.ts";
@@ -48,12 +49,15 @@ function pythonWith(name: string, store: string): string {
   return python;
 }
 
-async function open(pythonExecutable: string, then = ""): Promise<EngineStatus> {
+interface Opened extends Pick<EngineStatus, "state" | "error"> {
+  readonly result: number | null;
+}
+async function open(pythonExecutable: string, then = ""): Promise<Opened> {
   const script = join(packageRoot(), "test/integration/support/mooncake-open.mjs");
   const options = engineOptions(address, { pythonExecutable });
   const child = startChild(process.execPath, [script, JSON.stringify(options), then]);
   expect(await child.exit, child.errors()).toEqual({ code: 0, signal: null });
-  return JSON.parse(child.output()) as EngineStatus;
+  return JSON.parse(child.output()) as Opened;
 }
 
 /** Every method that the engine looks up, of a store that is set up and healthy. */
@@ -67,9 +71,10 @@ class MooncakeDistributedStore:
     def register_buffer(self, address, size): return 0
     def unregister_buffer(self, address): return 0
     def is_exist(self, key): return 0
+    def batch_put_from_multi_buffers(self, keys, *given): return [0 for key in keys]
     def close(self): return 0
     def unused(self, *given): return 0
-    batch_is_exist = batch_put_from_multi_buffers = batch_get_into_multi_buffers = batch_get_replica_desc = unused
+    batch_is_exist = batch_get_into_multi_buffers = batch_get_replica_desc = unused
     batch_remove = get_size = get = put = remove = remove_by_regex = remove_all = unused
 `;
 
@@ -104,7 +109,8 @@ test("KV memory that the wheel does not register: the engine fails for good and 
     "def register_buffer(self, address, size): return 0",
     "def register_buffer(self, address, size): return -600",
   );
-  const { state, error } = await open(pythonWith("registration", refuses), "register");
+  const { state, error, result } = await open(pythonWith("registration", refuses), "put");
+  expect(result).toBe(EngineCode.REGISTRATION_REFUSED);
   expect({ state, ...error }).toMatchObject({
     state: "failed",
     code: "REGISTRATION_REFUSED",
@@ -115,7 +121,11 @@ test("KV memory that the wheel does not register: the engine fails for good and 
 });
 
 test("the same package without a fault opens: the faults above are what is refused", async () => {
-  expect(await open(pythonWith("good", METHODS), "register")).toMatchObject({ state: "open" });
+  expect(await open(pythonWith("good", METHODS), "put")).toMatchObject({
+    state: "open",
+    error: null,
+    result: 4096,
+  });
 });
 
 test("a package of another or of no version is used with a warning that has the command", () => {
