@@ -27,7 +27,7 @@ export interface ConnectorEnvironment {
   readonly rpcBasePath: string | null;
   /** VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES: KV events carry the low 64 bits of a hash; false: its whole digest. */
   readonly kvEventIntegerHashes: boolean;
-  /** VLLM_HOST_IP: address of this machine for others; null: that of its first network interface. */
+  /** VLLM_HOST_IP: address of this machine for others, in the pool and in KV events; null: found out. */
   readonly hostAddress: string | null;
   /** MOONCAKE_PYTHON: the interpreter that has the Mooncake package; null: searched for. */
   readonly python: string | null;
