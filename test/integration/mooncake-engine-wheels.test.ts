@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseStoreConfig } from "../../src/config/store-config.ts";
 import type { ConfigWarning } from "../../src/config/warnings.ts";
-import type { EngineStatus } from "../../src/native/binding.ts";
+import type { EngineStatus, MooncakeEngineOptions } from "../../src/native/binding.ts";
 import { EngineCode } from "../../src/store/engine.ts";
 import { mooncakeEngineOptions } from "../../src/store/mooncake/engine-options.ts";
 import { WHEEL_VERSION, wheelWarning } from "../../src/store/mooncake/interpreter.ts";
@@ -157,4 +157,22 @@ test("a package of another or of no version is used with a warning that has the 
   };
   expect(warned(wheel.path)).toEqual([]);
   expect(warned(pythonWith("version", METHODS))).toEqual(["mooncake-transfer-engine-non-cuda"]);
+});
+
+test("tiers are asked for where the log or a disk tier wants them; a member without a name gets one from the addon", () => {
+  const given = (enableOffload: boolean, storeTierLog: boolean): MooncakeEngineOptions => {
+    const store = parseStoreConfig({
+      metadata_server: "P2PHANDSHAKE",
+      master_server_address: address,
+      enable_offload: enableOffload,
+    });
+    return mooncakeEngineOptions(
+      { store, requesterLocalHostname: null, python: wheel.path, searchPath: "" },
+      { preferredSegment: null, enableGroupSemantics: false, storeTierLog },
+      packageRoot(),
+    );
+  };
+  expect(given(false, false)).toMatchObject({ reportTiers: false, localHostname: "" });
+  expect(given(false, true).reportTiers).toBe(true);
+  expect(given(true, false).reportTiers).toBe(true);
 });
