@@ -168,6 +168,7 @@ function engineOptions(masterServerAddress: string): MooncakeEngineOptions {
     preferredSegment: "",
     tenantId: "default",
     enableOffload: false,
+    groupSemantics: false,
     reportTiers: false,
     keysPerCallMax: 0,
     bytesPerCallMax: 0,

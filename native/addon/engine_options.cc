@@ -41,6 +41,7 @@ MooncakeOptions readMooncake(const Options& options) {
   made.preferredSegment = options.string("preferredSegment");
   made.tenantId = options.string("tenantId");
   made.enableOffload = options.boolean("enableOffload");
+  made.groupSemantics = options.boolean("groupSemantics");
   made.reportTiers = options.boolean("reportTiers");
   made.keysPerCallMax = count("keysPerCallMax");
   made.bytesPerCallMax = bytes(options, "bytesPerCallMax", 0);

@@ -36,6 +36,8 @@ struct MooncakeOptions {
   std::string preferredSegment;
   std::string tenantId;
   bool enableOffload = false;
+  /** Puts name the group of each value, so that the store evicts a chunk as a whole (mooncake/lifecycle_group.h). */
+  bool groupSemantics = false;
   /** Asks the master before each get where its values lie: one call more. */
   bool reportTiers = false;
   /** Bounds of one call into the store; larger requests are cut. */

@@ -87,6 +87,8 @@ export interface ConnectorConfig {
   readonly cachePrefix: string;
   /** `host:port` of the owner segment that takes this rank's replicas; null: none. */
   readonly preferredSegment: string | null;
+  /** Puts tell Mooncake which values belong to one chunk, so that it evicts them together. */
+  readonly enableGroupSemantics: boolean;
   /** Deadline of a lookup, and the longest a synchronous one holds the step. */
   readonly lookupTimeoutMs: number;
   readonly loadTimeoutMs: number;

@@ -29,6 +29,7 @@ const VLLM_KEYS: readonly string[] = [
   "store_tp_size",
   "enable_store_tp_lcm",
   "prefill_tp_sizes",
+  "enable_group_semantics",
 ];
 const OWN_KEYS: readonly string[] = [
   "engine",
@@ -44,8 +45,8 @@ const OWN_KEYS: readonly string[] = [
   "pool_io_threads",
   "pool_verify_checksums",
 ];
-/** vLLM's settings of GPU allocation and of grouping inside Mooncake: they change neither keys nor bytes. */
-const WITHOUT_EFFECT: readonly string[] = ["custom_mem_pool", "enable_group_semantics"];
+/** vLLM's setting of GPU allocation: it changes neither keys nor bytes. */
+const WITHOUT_EFFECT: readonly string[] = ["custom_mem_pool"];
 
 export const EXTRA_CONFIG_KEYS: readonly string[] = [...VLLM_KEYS, ...OWN_KEYS, ...WITHOUT_EFFECT];
 
@@ -90,6 +91,7 @@ export function parseExtraConfig(
     enableLookup: truth("enable_lookup", true),
     saveDecodeCache: truth("save_decode_cache", false),
     enableCrossLayersBlocks: textSwitch(extra["enable_cross_layers_blocks"]),
+    enableGroupSemantics: groupSwitch(extra),
     storeTp: storeTp(extra),
     lookupRpcPort: pythonText(
       extra["lookup_rpc_port"] ?? (Object.hasOwn(extra, "lookup_rpc_port") ? null : 0),
@@ -107,13 +109,26 @@ export function parseExtraConfig(
   };
 }
 
-/** A switch that reads like true and is not. */
+/** Switches that read like true and are not. */
 function misreadSwitches(extra: Readonly<Record<string, unknown>>): ConfigWarning[] {
-  const key = "enable_cross_layers_blocks";
-  const value = extra[key];
-  if (textSwitch(value) || isPlainlyOff(value)) return [];
+  const isOn = {
+    enable_cross_layers_blocks: textSwitch(extra["enable_cross_layers_blocks"]),
+    enable_group_semantics: groupSwitch(extra),
+  };
   const problem = "counts as false, as in vLLM: only true switches it on";
-  return [{ field: PATH + key, value, problem, remedy: "Write true or false without quotes." }];
+  const remedy = "Write true or false without quotes.";
+  return Object.entries(isOn)
+    .filter(([key, on]) => !on && !isPlainlyOff(extra[key]))
+    .map(([key]) => ({ field: PATH + key, value: extra[key], problem, remedy }));
+}
+
+/** What a pool in this process's memory is told of groups for nothing. */
+export function groupsWithoutMaster(extra: Readonly<Record<string, unknown>>): ConfigWarning[] {
+  if (!groupSwitch(extra)) return [];
+  const key = "enable_group_semantics";
+  const problem = "has no effect with the local engine: it evicts each value alone";
+  const remedy = "Nothing need be done; remove it to silence this.";
+  return [{ field: PATH + key, value: extra[key], problem, remedy }];
 }
 
 /** What a preferred segment is told about when the pool has no owners: wherever it was given. */
@@ -157,6 +172,12 @@ function lookupRpcRole(extra: Readonly<Record<string, unknown>>): LookupRpcRole 
 /** vLLM reads this one as text: only `true` and "true" in any case switch it on. */
 function textSwitch(value: unknown): boolean {
   return value === true || (typeof value === "string" && value.toLowerCase() === "true");
+}
+
+/** Likewise text, and here vLLM takes spaces off. */
+function groupSwitch(extra: Readonly<Record<string, unknown>>): boolean {
+  const value = extra["enable_group_semantics"];
+  return textSwitch(typeof value === "string" ? value.trim() : value);
 }
 
 /** As they are written: what cannot be followed gives keys a namespace of their own, as in vLLM (keys/store-shape.ts). */

@@ -6,7 +6,7 @@ import { fail } from "../errors.ts";
 import { ENGINE_KINDS, KV_ROLES, LOAD_FAILURE_POLICIES } from "./connector-config.ts";
 import type { ConnectorConfig, EngineKind, MooncakePoolConfig } from "./connector-config.ts";
 import type { ConnectorEnvironment } from "./environment.ts";
-import { parseExtraConfig, segmentWithoutOwners } from "./extra-config.ts";
+import { groupsWithoutMaster, parseExtraConfig, segmentWithoutOwners } from "./extra-config.ts";
 import { loadStoreConfig } from "./store-config.ts";
 import { stagingSettings } from "./staging.ts";
 import { asRecord, parseJsonRecord } from "./python-value.ts";
@@ -71,8 +71,10 @@ export function parseTransferConfig(
   const loadFailurePolicy = choice(policy, LOAD_FAILURE_POLICIES, "kv_load_failure_policy");
   // Last, so that a mistake in any other setting is not hidden behind an engine that is not there.
   const engine = chooseEngine(extra["engine"], environment, { none, pool }, warnings);
-  if (engine === "local")
+  if (engine === "local") {
     warnings.push(...segmentWithoutOwners(extra, environment.preferredSegment));
+    warnings.push(...groupsWithoutMaster(extra));
+  }
   const mooncake =
     engine === "mooncake" ? joinedPool(environment, settings.preferredSegment, warnings) : null;
   const canSave = role !== "kv_consumer" || settings.saveDecodeCache;

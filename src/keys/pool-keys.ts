@@ -153,9 +153,13 @@ function prefixText(
 }
 
 /**
- * What a put tells the pool with `enable_group_semantics`: values of one chunk live and die together, whatever rank they are of.
- * `prefix`: any key prefix of the rank.
+ * What a put of a key tells Mooncake with `enable_group_semantics`: values of one chunk live and die together, whosever they are.
+ * Empty, which is no group, for a key that is no block's. Twin of native/engines/mooncake/lifecycle_group.cc, for tests and tools.
  */
-export function lifecycleGroup(prefix: string, hex: string): string {
-  return `vllm-mooncake-store:${prefix.slice(0, prefix.lastIndexOf("@tp_rank:"))}@${hex}`;
+export function lifecycleGroup(key: string): string {
+  const hash = key.lastIndexOf("@");
+  const ranks = key.lastIndexOf("@tp_rank:");
+  return ranks < 0 || ranks === hash
+    ? ""
+    : `vllm-mooncake-store:${key.slice(0, ranks)}${key.slice(hash)}`;
 }

@@ -189,6 +189,8 @@ export interface MooncakeEngineOptions extends EngineLanes {
   readonly preferredSegment: string;
   readonly tenantId: string;
   readonly enableOffload: boolean;
+  /** Puts name the group of each value, so that a chunk's values, of all ranks, are evicted together. */
+  readonly groupSemantics: boolean;
   /** Gets tell where each value lay (EngineChannel.tiers): one call to the master more a get. */
   readonly reportTiers: boolean;
   /** Bounds of one call into the store. */

@@ -18,6 +18,7 @@ export type EngineConfig = Pick<
   | "local"
   | "mooncake"
   | "preferredSegment"
+  | "enableGroupSemantics"
   | "storeTierLog"
 >;
 

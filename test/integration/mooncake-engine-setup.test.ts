@@ -80,7 +80,7 @@ test("the interpreter is found, and what it lacks is said, before anything is op
     local_buffer_size: "16mb",
   });
   const pool = { store, requesterLocalHostname: "127.0.0.1", python: null, searchPath: "" };
-  const settings = { preferredSegment: "h:1", storeTierLog: false };
+  const settings = { preferredSegment: "h:1", enableGroupSemantics: true, storeTierLog: false };
   expect(mooncakeEngineOptions(pool, settings, packageRoot())).toMatchObject({
     pythonExecutable: wheel.path,
     pythonLibrary: wheel.sharedLibrary,
@@ -88,6 +88,7 @@ test("the interpreter is found, and what it lacks is said, before anything is op
     globalSegmentBytes: 4 * 1024 * MIB,
     localBufferBytes: 16 * MIB,
     preferredSegment: "h:1",
+    groupSemantics: true,
   });
   const lacking = expect.objectContaining({ code: "MISSING", field: "MOONCAKE_PYTHON" });
   for (const python of [bareEnvironment(), "/nowhere/python3"])

@@ -153,6 +153,7 @@ const MOONCAKE: MooncakeEngineOptions = {
   tenantId: "default",
   enableOffload: false,
   reportTiers: false,
+  groupSemantics: false,
   keysPerCallMax: 0,
   bytesPerCallMax: 0,
   transferQueueMax: 0,

@@ -115,6 +115,7 @@ TEST(ChildMessages, OptionsErrorsAndCallsArriveWhole) {
   mooncake.globalSegmentBytes = uint64_t{1} << 40;
   mooncake.protocol = "rdma";
   mooncake.enableOffload = true;
+  mooncake.groupSemantics = true;
   mooncake.reportTiers = true;
   mooncake.putThreads = 9;
   writeOptions(writer, mooncake);
@@ -130,6 +131,7 @@ TEST(ChildMessages, OptionsErrorsAndCallsArriveWhole) {
   EXPECT_EQ(readMooncake.globalSegmentBytes, uint64_t{1} << 40);
   EXPECT_EQ(readMooncake.protocol, "rdma");
   EXPECT_TRUE(readMooncake.enableOffload);
+  EXPECT_TRUE(readMooncake.groupSemantics);
   EXPECT_TRUE(readMooncake.reportTiers);
   EXPECT_EQ(readMooncake.putThreads, 9u);
   const auto local = std::get<LocalOptions>(readOptions(reader));

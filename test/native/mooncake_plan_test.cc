@@ -1,8 +1,10 @@
-// Goal: a request is cut into calls that never exceed what the store takes, and gathered values are the same bytes.
+// Goal: a request is cut into calls that never exceed what the store takes, gathered values are the same bytes, and each value is told
+// of with its group.
 // Method: plans over requests of many shapes, checked call by call against the limits; no interpreter is needed.
 #include <numeric>
 
 #include "engines/mooncake/call_plan.h"
+#include "engines/mooncake/lifecycle_group.h"
 #include "engines/mooncake/master_address.h"
 #include "support.h"
 
@@ -127,6 +129,14 @@ TEST_F(MooncakePlan, GatheredValuesAreTheirSegmentsOneAfterTheOther) {
       EXPECT_EQ(std::memcmp(segment.address(), before.data() + segment.offset, segment.bytes), 0);
     }
   }
+}
+
+TEST(LifecycleGroup, IsTheKeyWithoutItsRanksAndItsGroup) {
+  EXPECT_EQ(lifecycleGroup("m@tp_rank:3@pcp0@dcp1@pp_rank:2@group:1@ab01"), "vllm-mooncake-store:m@ab01");
+  EXPECT_EQ(lifecycleGroup("a@tp_rank:9@m@store_tp:4@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ff"), "vllm-mooncake-store:a@tp_rank:9@m@store_tp:4@ff");
+  EXPECT_EQ(lifecycleGroup("model@mooncake-kv-identity"), "");
+  EXPECT_EQ(lifecycleGroup("m@tp_rank:0"), "");
+  EXPECT_EQ(lifecycleGroup(""), "");
 }
 
 TEST(MasterAddress, SaysWhyItCannotBeReached) {

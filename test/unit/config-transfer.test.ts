@@ -161,6 +161,7 @@ describe("settings", () => {
       saveDecodeCache: false,
       capacityOnly: false,
       enableCrossLayersBlocks: false,
+      enableGroupSemantics: false,
       lookupRpcPort: "0",
       lookupRpcRole: null,
       lookupRpcFolder: null,
@@ -259,6 +260,24 @@ describe("settings", () => {
       expect.stringContaining('Did you mean "load_async"?'),
     ]);
     expect(warningsOf({ qqqqqq: 1 })).toEqual([expect.stringContaining("known are load_async")]);
+  });
+
+  it("take enable_group_semantics as vLLM reads it: as text, spaces aside", () => {
+    const isOn = (extra: object): boolean =>
+      parseTransferConfig(withExtra(extra), BARE).config.enableGroupSemantics;
+    expect(isOn({})).toBe(false);
+    for (const value of [true, "true", " True\n", "TRUE"])
+      expect(isOn({ enable_group_semantics: value }), JSON.stringify(value)).toBe(true);
+    for (const value of [false, null, "False"]) {
+      expect(isOn({ enable_group_semantics: value })).toBe(false);
+      expect(warningsOf({ enable_group_semantics: value })).toEqual([]);
+    }
+    for (const value of [1, "1", "yes", {}]) {
+      expect(isOn({ enable_group_semantics: value })).toBe(false);
+      expect(warningsOf({ enable_group_semantics: value })).toEqual([
+        expect.stringMatching(/enable_group_semantics.*counts as false/),
+      ]);
+    }
   });
 
   it("warn of what is understood and changes nothing yet", () => {

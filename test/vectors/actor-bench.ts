@@ -1,9 +1,11 @@
 /** The real saver or loader on real tables against a recorded trace: a scripted channel answers, and what it was asked is told. */
 import type { Actor, ActorContext } from "../../src/actors/step.ts";
 import * as layout from "../../src/blocks/layout.ts";
+import { readEnvironment } from "../../src/config/environment.ts";
+import { parseTransferConfig } from "../../src/config/transfer-config.ts";
 import type { HitRules } from "../../src/keys/coordinator/hit-rules.ts";
 import { blockSegments } from "../../src/keys/kv-tensors.ts";
-import { poolKeyPrefixes } from "../../src/keys/pool-keys.ts";
+import { lifecycleGroup, poolKeyPrefixes } from "../../src/keys/pool-keys.ts";
 import type { StorageSegment } from "../../src/keys/segments.ts";
 import { selectStoreShape } from "../../src/keys/store-shape.ts";
 import { planKeySpace } from "../../src/store/key-spaces.ts";
@@ -44,9 +46,12 @@ export class ActorBench {
   readonly workers;
   /** By value number. */
   readonly #values: readonly (readonly StorageSegment[])[];
+  /** As the engine is set: puts name the group of each value. */
+  readonly #namesGroups: boolean;
 
   /** `planned`: work jobs off as plans also where chunk numbers would do. */
   constructor({ config, rank }: BenchTrace, planned: boolean) {
+    this.#namesGroups = groupsNamed(config);
     const topology = topologyOf(config, rank);
     const namespace = namespaceOf(config);
     const shape = selectStoreShape(topology, namespace.storeTp ?? null);
@@ -77,7 +82,7 @@ export class ActorBench {
     this.context = this.world.context(1, this.channel);
   }
 
-  /** Runs one job against the file's answers; what it asked, as the file writes it (without what groups the pool is told of). */
+  /** Runs one job against the file's answers; what it asked, as the file writes it. */
   run(actor: Actor, job: BenchJob, calls: readonly FileCall[]): unknown[] {
     const { world, channel } = this;
     const { kind, hashes, rows, from, to } = job;
@@ -110,17 +115,22 @@ export class ActorBench {
     const keys: string[] = [];
     const addrs: [number, number][][] = [];
     const sizes: number[][] = [];
+    const groups: string[] = [];
     const { hashes } = this.world.tables;
     const prefixes = this.workers[0]?.prefixes ?? [];
     for (let at = 0; at < entries.length; at += layout.ENTRY_WORDS) {
       const space = { prefixes, hashBytes: DIGEST_BYTES, hashes, groups: [] };
       const [value = 0, prefix = 0, block = 0, row = 0] = entries.subarray(at);
-      keys.push(keyText(space, prefix, row) ?? "");
+      const key = keyText(space, prefix, row) ?? "";
+      keys.push(key);
+      groups.push(lifecycleGroup(key));
       const segments = this.#values[value] ?? [];
       addrs.push(segments.map((each) => [each.storage, each.offset + block * each.strideBytes]));
       sizes.push(segments.map(({ bytes }) => bytes));
     }
-    return op === "is_exist" ? { op, keys } : { op, keys, addrs, sizes };
+    if (op === "is_exist") return { op, keys };
+    const told = op === "put" && this.#namesGroups ? { group_ids: groups } : {};
+    return { op, keys, addrs, sizes, ...told };
   }
 
   #writeDigest(hashPage: number, index: number, hex: string): void {
@@ -128,4 +138,14 @@ export class ActorBench {
     const at = words.byteOffset + this.world.tables.hashes.offset(hashPage, index) * 4;
     new Uint8Array(words.buffer, at, DIGEST_BYTES).set(Buffer.from(hex, "hex"));
   }
+}
+
+/** As the trace's configuration, parsed by the connector's own rule, says. */
+function groupsNamed(config: VectorConfig): boolean {
+  const settings = {
+    kv_connector: "MooncakeStoreConnector",
+    kv_role: "kv_both",
+    kv_connector_extra_config: { ...config.extra_config, engine: "local" },
+  };
+  return parseTransferConfig(settings, readEnvironment({})).config.enableGroupSemantics;
 }

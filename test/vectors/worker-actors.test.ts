@@ -61,11 +61,6 @@ function variants<Trace extends BenchTrace>(traces: readonly Trace[]): [string, 
   });
 }
 
-/** Without the groups that the pool may be told of. */
-function asked(calls: readonly FileCall[]): unknown[] {
-  return askedOf(calls).map(({ group_ids: _groups, ...call }) => call);
-}
-
 describe("the saver", () => {
   it("is compared in 16 traces, 6 of them planned in any case", () =>
     expect([saves.length, variants(saves).length]).toEqual([16, 26]));
@@ -105,7 +100,7 @@ describe("the saver", () => {
         job.store_calls,
       );
       const of = `of job ${job.store_job_id}`;
-      expect(told, `calls ${of}`).toEqual(asked(job.store_calls));
+      expect(told, `calls ${of}`).toEqual(askedOf(job.store_calls));
       expect(
         bench.world.sent.map(({ kind }) => kind),
         `report ${of}`,
@@ -149,7 +144,7 @@ describe("the loader", () => {
         },
         job.store_calls,
       );
-      expect(calls, `calls of job ${number}`).toEqual(asked(job.store_calls));
+      expect(calls, `calls of job ${number}`).toEqual(askedOf(job.store_calls));
       const badChunk = badChunkOf(bench, job);
       const [report] = bench.world.sent;
       expect(report, `report of job ${number}`).toMatchObject({ kind: "loadDone", badChunk });

@@ -4,6 +4,7 @@
 
 #include "core/apart.h"
 #include "core/layout.h"
+#include "engines/mooncake/lifecycle_group.h"
 #include "engines/mooncake/store_methods.h"
 
 namespace mooncake_kv::mooncake {
@@ -90,6 +91,14 @@ Ref Store::keyList(const PoolRequest& request, const std::vector<uint32_t>& keys
   return list.take();
 }
 
+Ref Store::configOfGroups(const PoolRequest& request, const std::vector<uint32_t>& keys) const {
+  ListMaker groups(keys.size());
+  for (const uint32_t index : keys) groups.add(python::text(lifecycleGroup(request.key(index))));
+  Ref config = methods_->newReplicateConfig();
+  Methods::setAttribute(config.get(), "group_ids", groups.take());
+  return config;
+}
+
 void Store::exists(const PoolRequest& request, uint32_t from, uint32_t to, std::vector<int32_t>& results) {
   const Lock lock;
   ListMaker keys(to - from);
@@ -110,7 +119,9 @@ void Store::put(const PoolRequest& request, const Transfer& transfer, std::vecto
   const Lock lock;
   const Ref keys = keyList(request, transfer.keys);
   const auto [addresses, sizes] = pieceLists(transfer);
-  const Ref codes = call(methods_->batchPut.get(), {keys.get(), addresses.get(), sizes.get(), methods_->replicateConfig.get()});
+  const Ref ofGroups = methods_->namesGroups ? configOfGroups(request, transfer.keys) : Ref();
+  python::Object* config = ofGroups ? ofGroups.get() : methods_->replicateConfig.get();
+  const Ref codes = call(methods_->batchPut.get(), {keys.get(), addresses.get(), sizes.get(), config});
   python::readNumbers(codes.get(), transfer.keys.size(), results);
 }
 

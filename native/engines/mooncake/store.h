@@ -80,6 +80,8 @@ class Store {
   Store();
   static void end(std::shared_ptr<Methods> methods);
   python::Ref keyList(const PoolRequest& request, const std::vector<uint32_t>& keys) const;
+  /** One a call: the wheel reads it while it works, without the interpreter's lock, and other threads put too. */
+  python::Ref configOfGroups(const PoolRequest& request, const std::vector<uint32_t>& keys) const;
 
   std::unique_ptr<Methods> methods_;
   std::mutex registrationMutex_;

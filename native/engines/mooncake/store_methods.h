@@ -1,6 +1,8 @@
 // The Python objects behind a Store.
 #pragma once
 
+#include <string>
+
 #include "engines/mooncake/store.h"
 
 namespace mooncake_kv::mooncake {
@@ -8,7 +10,10 @@ namespace mooncake_kv::mooncake {
 /** Bound methods, looked up once. */
 struct Store::Methods {
   python::Held object;
-  python::Held replicateConfig;
+  python::Held replicateConfigType, replicateConfig;
+  std::string preferredSegment;
+  /** Puts name the group of each value. */
+  bool namesGroups = false;
   python::Held batchExists, batchPut, batchGet, batchReplicas, batchRemove;
   python::Held exists, size, get, put, remove, removeMatching, removeAll, health, registerBuffer, unregisterBuffer, close;
   python::Held yes, no;
@@ -35,6 +40,16 @@ struct Store::Methods {
     const python::Ref builtins = python::importModule("builtins");
     yes = python::attribute(builtins.get(), "True");
     no = python::attribute(builtins.get(), "False");
+  }
+
+  /** How a put places its values. Under the lock; throws Raised. */
+  python::Ref newReplicateConfig() const {
+    python::Ref config = python::call(replicateConfigType.get(), {});
+    if (!preferredSegment.empty()) setAttribute(config.get(), "preferred_segment", python::text(preferredSegment));
+    return config;
+  }
+  static void setAttribute(python::Object* object, const char* name, const python::Ref& value) {
+    if (python::api().PyObject_SetAttrString(object, name, value.get()) != 0) python::raise();
   }
 };
 

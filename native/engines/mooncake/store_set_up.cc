@@ -16,6 +16,7 @@ using python::Ref;
 namespace {
 
 constexpr const char* WHEEL = "mooncake-transfer-engine-non-cuda==0.3.13.post1";
+constexpr int32_t SEVERITY_WARNING = 1;
 
 bool mentions(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
@@ -36,6 +37,21 @@ Error importError(const std::string& python, const std::string& raised) {
   }
   return Error("CONFIGURATION", "mooncake", interpreter, "the Mooncake package cannot be used: " + raised,
                "Run: " + interpreter + " -m pip install --force-reinstall " + WHEEL);
+}
+
+/** Whether puts can name groups; older wheels cannot, and then, as in vLLM, values are stored without any. */
+bool knowsGroups(python::Object* replicateConfig) {
+  try {
+    python::attribute(replicateConfig, "group_ids");
+    return true;
+  } catch (const Raised&) {
+    addLogLine({.severity = SEVERITY_WARNING,
+                .source = "store_set_up.cc:" + std::to_string(__LINE__),
+                .text = std::string("enable_group_semantics: true has no effect: the Mooncake package has no ReplicateConfig.group_ids. Run: "
+                                    "python3 -m pip install ") +
+                        WHEEL});
+    return false;
+  }
 }
 
 /** As vLLM calls it: the tenant only when it is not the default one. */
@@ -83,11 +99,10 @@ std::shared_ptr<Store> Store::setUp(const MooncakeOptions& options) {
     const Ref module = python::importModule("mooncake.store");
     methods.object = call(python::attribute(module.get(), "MooncakeDistributedStore").get(), {});
     methods.look(methods.object.get());
-    methods.replicateConfig = call(python::attribute(module.get(), "ReplicateConfig").get(), {});
-    if (!options.preferredSegment.empty()) {
-      const Ref segment = python::text(options.preferredSegment);
-      if (python::api().PyObject_SetAttrString(methods.replicateConfig.get(), "preferred_segment", segment.get()) != 0) python::raise();
-    }
+    methods.replicateConfigType = python::attribute(module.get(), "ReplicateConfig");
+    methods.preferredSegment = options.preferredSegment;
+    methods.replicateConfig = methods.newReplicateConfig();
+    methods.namesGroups = options.groupSemantics && knowsGroups(methods.replicateConfig.get());
   } catch (const Raised& raised) {
     throw importError(options.pythonExecutable, raised.what());
   }

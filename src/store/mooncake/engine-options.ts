@@ -15,7 +15,7 @@ const LANES = { existsThreads: 2, getThreads: 4, putThreads: 4 };
  */
 export function mooncakeEngineOptions(
   { store, requesterLocalHostname, python, searchPath }: MooncakePoolConfig,
-  settings: Pick<ConnectorConfig, "preferredSegment" | "storeTierLog">,
+  settings: Pick<ConnectorConfig, "preferredSegment" | "enableGroupSemantics" | "storeTierLog">,
   workingFolder: string,
   warn?: (warning: ConfigWarning) => void,
 ): MooncakeEngineOptions {
@@ -38,6 +38,7 @@ export function mooncakeEngineOptions(
     enableOffload: store.enableOffload,
     // With a disk tier the metrics tell them too.
     reportTiers: settings.storeTierLog || store.enableOffload,
+    groupSemantics: settings.enableGroupSemantics,
     keysPerCallMax: 0,
     bytesPerCallMax: 0,
     transferQueueMax: 0,

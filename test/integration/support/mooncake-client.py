@@ -17,7 +17,13 @@ memory = mmap.mmap(-1, BYTES)
 address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 code = code or store.register_buffer(address, BYTES)
 answers.write(json.dumps({"code": code, "hostname": store.get_hostname()}) + "\n")
-config = ReplicateConfig()
+
+
+def placing(group):
+    config = ReplicateConfig()
+    if group is not None:
+        config.group_ids = [group]
+    return config
 
 
 def place(sizes):
@@ -37,7 +43,7 @@ def answer(request):
         for start, size in zip(starts, sizes):
             memory[start : start + size] = value[at : at + size]
             at += size
-        return store.batch_put_from_multi_buffers([request["key"]], [addresses], [sizes], config)[0]
+        return store.batch_put_from_multi_buffers([request["key"]], [addresses], [sizes], placing(request.get("group")))[0]
     if request["do"] == "get":
         result = store.batch_get_into_multi_buffers([request["key"]], [addresses], [sizes])[0]
         value = b"".join(memory[start : start + size] for start, size in zip(starts, sizes))

@@ -42,6 +42,7 @@ export function engineOptions(
     preferredSegment: "",
     tenantId: "default",
     enableOffload: false,
+    groupSemantics: false,
     reportTiers: false,
     keysPerCallMax: 0,
     bytesPerCallMax: 0,
@@ -229,9 +230,14 @@ export class PythonClient {
     return client;
   }
 
-  /** Writes a value in segments of these sizes, which adds up to its length. */
-  put(key: string, value: Uint8Array, sizes: readonly number[]): Promise<number> {
-    return this.#ask({ do: "put", key, sizes, value: Buffer.from(value).toString("hex") });
+  /** Writes a value in segments of these sizes, which adds up to its length; `group`: the one that the store is told of. */
+  put(
+    key: string,
+    value: Uint8Array,
+    sizes: readonly number[],
+    group: string | null = null,
+  ): Promise<number> {
+    return this.#ask({ do: "put", key, sizes, value: Buffer.from(value).toString("hex"), group });
   }
   async get(key: string, sizes: readonly number[]): Promise<{ result: number; value: Uint8Array }> {
     const { result, value } = await this.#ask<{ result: number; value: string }>({

@@ -105,10 +105,11 @@ export class WorkerBench {
       const hash = hashes[entries[at + ENTRY_HASH_ROW] ?? 0] ?? "";
       const prefix = this.groups[group]?.own[shard] ?? "";
       const value = this.segments[group]?.[shard] ?? [];
-      keys.push(poolKey(prefix, hash));
+      const key = poolKey(prefix, hash);
+      keys.push(key);
       addrs.push(value.map((each) => [each.storage, each.offset + block * each.strideBytes]));
       sizes.push(value.map(({ bytes }) => bytes));
-      lifecycles.push(lifecycleGroup(prefix, hash));
+      lifecycles.push(lifecycleGroup(key));
     }
     const op = FILE_OPERATIONS[operation];
     if (op === "is_exist") return { op, keys };
