@@ -112,9 +112,11 @@ export class Loads {
       this.#jobs.release(job);
       return;
     }
-    // One that is not started may never be: its deadline releases it.
-    if (this.#jobs.word(job, JOB_HANDED_OUT) !== 0) this.#deadlines.delete(job);
     this.#jobs.abandon(job);
+    // One that is not started may never be: its deadline releases it. A cancel would come before its load, which the loader would
+    // then pass over as answered, while the worker side waits for an answer.
+    if (this.#jobs.word(job, JOB_HANDED_OUT) === 0) return;
+    this.#deadlines.delete(job);
     // One cancel for each job: the loader's mailbox is sized by it.
     if (this.#overdue[job] === 0) this.#cancel(job);
   }

@@ -3,8 +3,9 @@
  * the test as scheduler; nothing is started in the steps that the loop gives up.
  */
 import { describe, expect, test } from "vitest";
+import { OUTCOME_HIT } from "../../src/actors/messages.ts";
 import { ConnectorBench } from "./connector-bench.ts";
-import { apply, BLOCKS, saveDone, startLoad, startSave } from "./connector-steps.ts";
+import { apply, BLOCKS, loadDone, saveDone, startLoad, startSave } from "./connector-steps.ts";
 
 function announceSave(bench: ConnectorBench, slot: number): void {
   bench.setRow(slot, BLOCKS.slice(0, 4));
@@ -89,6 +90,24 @@ describe("a step that is never started", () => {
         bench.sent.filter(({ message }) => /^(load|save|cancelLoad)$/.test(message.kind)),
       ).toEqual([]);
       expect(apply(bench).doneSaveCount).toBe(0);
+    }
+  });
+
+  test("the request leaves before the step is started: the loader is told of the load alone, and its end frees the blocks", () => {
+    for (const leave of ["requestFinished", "preempted"] as const) {
+      const bench = new ConnectorBench();
+      const slot = bench.addRequest(100);
+      announceLoad(bench, slot);
+      const metadata = bench.hooks.buildMetadata();
+      const job = metadata.loads[0]!;
+      bench.hooks[leave](slot);
+      expect(bench.hooks.quarantinedBlocks()).toBe(2);
+      bench.sides.startLoads(metadata);
+      expect(bench.take("cancelLoad")).toEqual([]);
+      expect(bench.take("load")).toHaveLength(1);
+      expect(loadDone(bench, job, OUTCOME_HIT)).toBe(true);
+      apply(bench);
+      idle(bench);
     }
   });
 
