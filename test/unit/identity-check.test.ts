@@ -39,6 +39,8 @@ class World {
   unready = false;
   /** Put by somebody else between our read and our put. */
   overtaken: Uint8Array | null = null;
+  /** What is read now is told when this resolves. */
+  late: Promise<void> = Promise.resolve();
   readonly timers: { delayMs: number; action: () => void }[] = [];
   readonly published: number[] = [];
   readonly told: string[] = [];
@@ -49,7 +51,11 @@ class World {
     const tell = (_fields: object, text: string): void => void this.told.push(text);
     this.check = new IdentityCheck({
       calls: {
-        getValue: async () => (this.down ? DOWN : { ok: true, value: this.value }),
+        getValue: async () => {
+          const answer = this.down ? DOWN : ({ ok: true, value: this.value } as const);
+          await this.late;
+          return answer;
+        },
         putValue: async (key, value) => {
           expect(key).toBe(KEY);
           if (this.down) return DOWN;
@@ -158,6 +164,22 @@ test("an answer that comes after the engine was lost does not count", async () =
   await checking;
   expect(world.published).toEqual([]);
   expect(world.check.status().membership).toBe("unknown");
+});
+
+test("an answer of the pool that was lost does not count for the one that came back", async () => {
+  const world = new World();
+  let tell = (): void => undefined;
+  world.late = new Promise((resolve) => (tell = resolve));
+  world.value = encodeIdentity(identityOf("float16"));
+  world.check.engineChanged("open");
+  world.check.engineChanged("down");
+  world.late = Promise.resolve();
+  world.value = THEIRS;
+  world.check.engineChanged("open");
+  tell();
+  await world.check.checkAnew();
+  expect(world.published).toEqual([MEMBERSHIP_CLOSED]);
+  expect(world.timers.map(({ delayMs }) => delayMs)).toEqual([IDENTITY_PERIOD_MS]);
 });
 
 test("without an answer it stays unknown, is told once, and is asked again with back-off", async () => {

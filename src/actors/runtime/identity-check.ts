@@ -56,6 +56,9 @@ export class IdentityCheck {
   #membership = MEMBERSHIP_UNKNOWN;
   #compared = AGREED;
   #engineOpen = false;
+  /** Openings of the engine so far, and the one that the check under way began after. */
+  #openings = 0;
+  #checkedOpening = 0;
   #checking: Promise<void> | undefined;
   #cancelNext: (() => void) | undefined;
   #retryMs = RETRY_MIN_MS;
@@ -77,8 +80,10 @@ export class IdentityCheck {
   /** The engine's state, now and after each change. A pool that was lost may come back with other members in it. */
   engineChanged(state: EngineState): void {
     this.#engineOpen = state === "open";
-    if (this.#engineOpen) void this.check();
-    else this.#become(MEMBERSHIP_UNKNOWN);
+    if (!this.#engineOpen) return this.#become(MEMBERSHIP_UNKNOWN);
+    this.#openings++;
+    // A check that began before the loss speaks of the pool that was lost.
+    void (this.#checking === undefined ? this.check() : this.checkAnew());
   }
 
   /** Resolves when an answer is there, or after `timeoutMs`; at once while the engine is not open. Never rejects. */
@@ -103,7 +108,7 @@ export class IdentityCheck {
     return this.#checking;
   }
 
-  /** For whoever has removed the key: a check that began before may have seen it. */
+  /** For whoever knows of a change: a check that began before may not have seen it. */
   async checkAnew(): Promise<void> {
     await this.#checking;
     await this.check();
@@ -117,6 +122,7 @@ export class IdentityCheck {
   async #check(): Promise<void> {
     this.#cancelNext?.();
     this.#cancelNext = undefined;
+    this.#checkedOpening = this.#openings;
     const settled = await this.#readOrPublish();
     if (this.#closed) return;
     if (settled) this.#retryMs = RETRY_MIN_MS;
@@ -188,7 +194,7 @@ export class IdentityCheck {
 
   #apply(compared: IdentityComparison): void {
     // The answer may be older than the loss of the engine.
-    if (!this.#engineOpen || this.#closed) return;
+    if (!this.#engineOpen || this.#closed || this.#checkedOpening !== this.#openings) return;
     this.#compared = compared;
     for (const difference of compared.keys) this.#warnOfKeys(difference);
     for (const difference of compared.bytes) this.#warnOfBytes(difference);
