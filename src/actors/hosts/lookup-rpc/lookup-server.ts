@@ -109,16 +109,21 @@ export class LookupServer {
   }
 
   #serve(frames: readonly Uint8Array[], done: (reply: readonly Uint8Array[]) => void): void {
-    const { count, lookup, reset } = this.#options;
+    const { count, lookup, reset, log } = this.#options;
     const message = splitEnvelope(frames);
     const envelope = message?.envelope ?? [];
     const reply = (body: Uint8Array): void => done([...envelope, body]);
     const request = this.#decode(message?.body ?? []);
     if (request === null) return reply(RESET_FAILED);
     if (request.kind === "reset") {
-      void reset().then((emptied) => {
+      const answer = (emptied: boolean): void => {
         count(emptied ? "reset" : "reset_failed");
         reply(emptied ? RESET_DONE : RESET_FAILED);
+      };
+      // It rejects when the engine has been closed meanwhile.
+      void reset().then(answer, (error: unknown) => {
+        log.warn({ error: String(error) }, "a reset that the lookup socket asked for failed");
+        answer(false);
       });
       return;
     }
