@@ -12,9 +12,9 @@ import { ConnectorBench } from "../unit/connector-bench.ts";
 
 const SLOTS = 4;
 const PROMPT = 80;
-/** Each slot has blocks of its own: 5 for the prompt, 2 for the answer. */
+/** Each slot has blocks of its own: 5 for the prompt, 2 for the answer; block 0 is the null block, which nobody pins. */
 const row = (slot: number, blocks: number): number[] =>
-  Array.from({ length: blocks }, (_, index) => slot * 7 + index);
+  Array.from({ length: blocks }, (_, index) => 1 + slot * 7 + index);
 
 type Life = "free" | "waiting" | "loading" | "running" | "draining";
 

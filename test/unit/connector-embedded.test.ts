@@ -358,6 +358,9 @@ describe("the vLLM-named face", () => {
     expect(() => scheduler.updateStateAfterAlloc("a", [[128]], 0)).toThrowError(
       /block ids from 0 to 127/,
     );
+    expect(() => scheduler.updateStateAfterAlloc("a", [[0, 1]], 0)).toThrowError(
+      /blockIds: must not hold the null block 0/,
+    );
     for (let index = 0; index < 7; index++) scheduler.addRequest(`more ${index}`, PROMPT);
     expect(() => scheduler.addRequest("b", PROMPT)).toThrowError(/tables are full/);
     expect(scheduler.getNumNewMatchedTokens("x", 0)).toEqual([0, false]);

@@ -203,12 +203,19 @@ export class EmbeddedRequests {
         const id = ids[index]!;
         if (!(Number.isInteger(id) && id >= 0 && id < blockCount))
           throw invalidBlocks(id, `must be block ids from 0 to ${blockCount - 1}`);
+        // Nobody pins it: a loop that numbers its blocks from 0 would use one while an engine is at work on it.
+        if (id === 0 && this.#uniform)
+          throw invalidBlocks(
+            id,
+            "must not hold the null block 0, for every group needs every block",
+          );
       }
   }
 }
 
 function invalidBlocks(value: unknown, problem: string): MooncakeKvError {
-  const remedy = "Give the ids of the registered KV blocks, one list for each KV-cache group.";
+  const remedy =
+    "Give the ids of the registered KV blocks, from 1 on, one list for each KV-cache group.";
   return new MooncakeKvError({ code: "INVALID_VALUE", field: "blockIds", value, problem, remedy });
 }
 
