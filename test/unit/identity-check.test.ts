@@ -35,6 +35,8 @@ class World {
   value: Uint8Array | null = null;
   down = false;
   refusesPuts = false;
+  /** As the engine counts them: it is open with this number next. */
+  reopenings = 0;
   /** Somebody writes the value at the moment: it is there for a put, and not for a get. */
   unready = false;
   /** Put by somebody else between our read and our put. */
@@ -81,8 +83,14 @@ class World {
     });
   }
 
+  /** The engine comes or goes. */
+  turn(state: "open" | "down"): void {
+    if (state === "down") this.reopenings++;
+    this.check.engineChanged({ state, reopenings: this.reopenings });
+  }
+
   async open(): Promise<void> {
-    this.check.engineChanged("open");
+    this.turn("open");
     await this.check.check();
   }
 
@@ -148,7 +156,7 @@ test("a value that somebody is writing is waited for", async () => {
 test("an engine that is lost makes it unknown until it is back and has answered", async () => {
   const world = new World();
   await world.open();
-  world.check.engineChanged("down");
+  world.turn("down");
   expect(world.published).toEqual([MEMBERSHIP_OPEN, MEMBERSHIP_UNKNOWN]);
   // Another pool came back.
   world.value = THEIRS;
@@ -156,11 +164,24 @@ test("an engine that is lost makes it unknown until it is back and has answered"
   expect(world.published.at(-1)).toBe(MEMBERSHIP_CLOSED);
 });
 
+test("an engine that was lost and is back between two looks is looked at anew; one that is told of twice is not", async () => {
+  const world = new World();
+  await world.open();
+  world.turn("open");
+  expect(world.published).toEqual([MEMBERSHIP_OPEN]);
+  world.value = THEIRS;
+  world.reopenings++;
+  world.turn("open");
+  expect(world.published).toEqual([MEMBERSHIP_OPEN, MEMBERSHIP_UNKNOWN]);
+  await world.check.settle(1000);
+  expect(world.published.at(-1)).toBe(MEMBERSHIP_CLOSED);
+});
+
 test("an answer that comes after the engine was lost does not count", async () => {
   const world = new World();
-  world.check.engineChanged("open");
+  world.turn("open");
   const checking = world.check.check();
-  world.check.engineChanged("down");
+  world.turn("down");
   await checking;
   expect(world.published).toEqual([]);
   expect(world.check.status().membership).toBe("unknown");
@@ -171,11 +192,11 @@ test("an answer of the pool that was lost does not count for the one that came b
   let tell = (): void => undefined;
   world.late = new Promise((resolve) => (tell = resolve));
   world.value = encodeIdentity(identityOf("float16"));
-  world.check.engineChanged("open");
-  world.check.engineChanged("down");
+  world.turn("open");
+  world.turn("down");
   world.late = Promise.resolve();
   world.value = THEIRS;
-  world.check.engineChanged("open");
+  world.turn("open");
   tell();
   await world.check.checkAnew();
   expect(world.published).toEqual([MEMBERSHIP_CLOSED]);
@@ -229,7 +250,7 @@ test("a value of a newer format is not compared, with a warning", async () => {
 test("settle waits for the first answer, and not for an engine that is away", async () => {
   const world = new World();
   await world.check.settle(1000);
-  world.check.engineChanged("open");
+  world.turn("open");
   const settled = world.check.settle(1000);
   await settled;
   expect(world.check.status().membership).toBe("open");
@@ -247,7 +268,7 @@ test("closed: no check follows", async () => {
 
   // Amid a check: an engine that is closed must not be called.
   const amid = new World();
-  amid.check.engineChanged("open");
+  amid.turn("open");
   const checking = amid.check.check();
   amid.check.close();
   await checking;

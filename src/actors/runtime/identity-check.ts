@@ -10,7 +10,7 @@ import {
   MEMBERSHIP_UNKNOWN,
 } from "../../connector/membership.ts";
 import type { MembershipName } from "../../connector/membership.ts";
-import type { EngineState } from "../../native/binding.ts";
+import type { EngineStatus } from "../../native/binding.ts";
 import { EngineCode } from "../../store/engine.ts";
 import type { EngineCalls } from "../../store/engine-calls.ts";
 import type { TraceWriter } from "../../trace/events.ts";
@@ -56,8 +56,8 @@ export class IdentityCheck {
   #membership = MEMBERSHIP_UNKNOWN;
   #compared = AGREED;
   #engineOpen = false;
-  /** Openings of the engine so far, and the one that the check under way began after. */
-  #openings = 0;
+  /** Number of the engine's last opening, and of the one that the check under way began after. */
+  #opening = 0;
   #checkedOpening = 0;
   #checking: Promise<void> | undefined;
   #cancelNext: (() => void) | undefined;
@@ -78,24 +78,31 @@ export class IdentityCheck {
   }
 
   /** The engine's state, now and after each change. A pool that was lost may come back with other members in it. */
-  engineChanged(state: EngineState): void {
+  engineChanged({ state, reopenings }: Pick<EngineStatus, "state" | "reopenings">): void {
+    const told = this.#engineOpen && reopenings === this.#opening;
     this.#engineOpen = state === "open";
-    if (!this.#engineOpen) return this.#become(MEMBERSHIP_UNKNOWN);
-    this.#openings++;
+    if (this.#engineOpen && told) return;
+    // Also when it was lost and open again between two looks.
+    this.#become(MEMBERSHIP_UNKNOWN);
+    if (!this.#engineOpen) return;
+    this.#opening = reopenings;
     // A check that began before the loss speaks of the pool that was lost.
     void (this.#checking === undefined ? this.check() : this.checkAnew());
   }
 
   /** Resolves when an answer is there, or after `timeoutMs`; at once while the engine is not open. Never rejects. */
   async settle(timeoutMs: number): Promise<void> {
-    const checking = this.#checking;
-    if (checking === undefined || !this.#engineOpen) return;
+    if (this.#checking === undefined || !this.#engineOpen) return;
     let cancel = (): void => undefined;
     const late = new Promise<void>((resolve) => {
       cancel = this.#options.after(timeoutMs, resolve);
     });
-    await Promise.race([checking, late]);
+    await Promise.race([this.#answered(), late]);
     cancel();
+  }
+  async #answered(): Promise<void> {
+    while (this.#checking !== undefined && this.#membership === MEMBERSHIP_UNKNOWN)
+      await this.#checking;
   }
 
   /** Reads and compares now; calls at the same time share one check. Never rejects. */
@@ -122,7 +129,7 @@ export class IdentityCheck {
   async #check(): Promise<void> {
     this.#cancelNext?.();
     this.#cancelNext = undefined;
-    this.#checkedOpening = this.#openings;
+    this.#checkedOpening = this.#opening;
     const settled = await this.#readOrPublish();
     if (this.#closed) return;
     if (settled) this.#retryMs = RETRY_MIN_MS;
@@ -194,7 +201,7 @@ export class IdentityCheck {
 
   #apply(compared: IdentityComparison): void {
     // The answer may be older than the loss of the engine.
-    if (!this.#engineOpen || this.#closed || this.#checkedOpening !== this.#openings) return;
+    if (!this.#engineOpen || this.#closed || this.#checkedOpening !== this.#opening) return;
     this.#compared = compared;
     for (const difference of compared.keys) this.#warnOfKeys(difference);
     for (const difference of compared.bytes) this.#warnOfBytes(difference);

@@ -49,8 +49,8 @@ export function watchMembership(parts: MembershipParts): IdentityCheck {
     trace,
     log,
   });
-  engine.onChange(({ state }) => check.engineChanged(state));
-  check.engineChanged(engine.status().state);
+  engine.onChange((status) => check.engineChanged(status));
+  check.engineChanged(engine.status());
   return check;
 }
 
