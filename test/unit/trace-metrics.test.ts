@@ -87,6 +87,8 @@ describe("metrics", () => {
       "vllm:kv_offload_lookup_sync_delay_seconds": "histogram",
       "vllm:kv_offload_lookup_async_delay_seconds": "histogram",
       mooncake_kv_lookups_total: "counter",
+      mooncake_kv_lookup_rpc_total: "counter",
+      mooncake_kv_pool_closed: "gauge",
       mooncake_kv_loads_total: "counter",
       mooncake_kv_loaded_keys_total: "counter",
       mooncake_kv_loaded_bytes_total: "counter",
