@@ -23,22 +23,34 @@ export function attachToPool(
   );
 }
 
-/** Takes what the pool has of a prompt into these blocks; returns how many tokens were found and how many arrived. */
+/** Adds a request and looks it up; returns how many tokens the pool has. Until they are taken, no step may come between. */
+export function look(loop: EmbeddedLoop, id: string, prompt: readonly number[]): number {
+  loop.attached.connector.scheduler.addRequest(id, prompt);
+  return loop.match(id)[0];
+}
+
+/** Takes what was found into these blocks; returns how many tokens arrived. */
+export function take(
+  loop: EmbeddedLoop,
+  id: string,
+  found: number,
+  blocks: readonly number[],
+): number {
+  loop.attached.connector.scheduler.updateStateAfterAlloc(id, [blocks], found);
+  if (found === 0) return 0;
+  const { failedLoads } = loop.stepUntil(({ finishedRecving }) => finishedRecving.includes(id));
+  return failedLoads.find((each) => each.id === id)?.keptTokens ?? found;
+}
+
+/** `look` and `take`: how many tokens were found and how many arrived. */
 export function loadInto(
   loop: EmbeddedLoop,
   id: string,
   prompt: readonly number[],
   blocks: readonly number[],
-  beforeLoad: () => void = () => undefined,
 ): { readonly found: number; readonly kept: number } {
-  const { scheduler } = loop.attached.connector;
-  scheduler.addRequest(id, prompt);
-  const [found] = loop.match(id);
-  beforeLoad();
-  scheduler.updateStateAfterAlloc(id, [blocks], found);
-  if (found === 0) return { found, kept: 0 };
-  const { failedLoads } = loop.stepUntil(({ finishedRecving }) => finishedRecving.includes(id));
-  return { found, kept: failedLoads.find((each) => each.id === id)?.keptTokens ?? found };
+  const found = look(loop, id, prompt);
+  return { found, kept: take(loop, id, found, blocks) };
 }
 
 /** Ends a request and waits until nothing of it is left. */
