@@ -33,6 +33,7 @@ export const LOOKUP_RPC_OUTCOMES = [
   "timeout",
   "engine_error",
   "wrong_hashes",
+  "closed",
   "reset",
   "reset_failed",
   "refused",

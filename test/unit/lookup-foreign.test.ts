@@ -10,6 +10,11 @@ import {
 } from "../../src/actors/lookup/foreign/foreign-lookups.ts";
 import { hitRules } from "../../src/keys/coordinator/hit-rules.ts";
 import type { LookupReply, LookupRequest } from "../../src/connector/lookup-wire.ts";
+import {
+  MEMBERSHIP_CLOSED,
+  MEMBERSHIP_OPEN,
+  MEMBERSHIP_UNKNOWN,
+} from "../../src/connector/membership.ts";
 import { EngineCode } from "../../src/store/engine.ts";
 import { ActorWorld, range, type WorldOptions } from "./store-world.ts";
 
@@ -20,6 +25,7 @@ class ForeignBench {
   readonly answers: [LookupReply, ForeignFailure | null][] = [];
   foreign: ForeignLookups;
 
+  membership = MEMBERSHIP_OPEN;
   readonly #timeoutMs: number;
 
   constructor(options: WorldOptions = {}, timeoutMs = 50) {
@@ -37,6 +43,7 @@ class ForeignBench {
         keySpace: world.workers[0] ?? expect.unreachable("no worker"),
         digestBytes: DIGEST_BYTES,
         timeoutMs: this.#timeoutMs,
+        readMembership: () => this.membership,
       },
       world.context(epoch),
     );
@@ -142,6 +149,21 @@ describe("what goes wrong", () => {
     const bench = new ForeignBench();
     bench.ask({ tokens: 8, hashBytes: 16, hashes: new Uint8Array(32) });
     expect(bench.answers).toEqual([[{ hitTokens: 0, tails: [] }, "wrong_hashes"]]);
+  });
+
+  test("a pool that is not open to this member: nothing is found for others either", () => {
+    const bench = new ForeignBench();
+    bench.fill(range(0, 4));
+    for (const membership of [MEMBERSHIP_CLOSED, MEMBERSHIP_UNKNOWN, MEMBERSHIP_OPEN]) {
+      bench.membership = membership;
+      bench.ask({ tokens: 17, ...hashes(range(0, 4)) });
+      bench.run();
+    }
+    expect(bench.answers).toMatchObject([
+      [{ hitTokens: 0 }, "closed"],
+      [{ hitTokens: 0 }, "closed"],
+      [{ hitTokens: 16 }, null],
+    ]);
   });
 
   test("an engine that cannot tell", () => {

@@ -10,7 +10,7 @@ import { attachNativeChannel } from "../../../store/native-channel.ts";
 import { COUNTERS, type CounterBlock } from "../../../trace/counters.ts";
 import { LOOKUP_RPC_OUTCOMES } from "../../../trace/families.ts";
 import { ForeignLookups } from "../../lookup/foreign/foreign-lookups.ts";
-import type { LookupRpcPlan, RuntimePlan } from "../../plan.ts";
+import { CONTROL_MEMBERSHIP_WORD, type LookupRpcPlan, type RuntimePlan } from "../../plan.ts";
 import { resetPool } from "../../pool-reset/pool-reset.ts";
 import type { RemoteLookups } from "../../step.ts";
 import type { ThreadEnds } from "../thread-ends.ts";
@@ -103,6 +103,7 @@ class ForeignHost {
   constructor(rpc: ServerPlan, parts: LookupRpcParts) {
     const { plan, connector, kvCache, ends, native, epoch, logger, counters } = parts;
     const { words, shape, channelId } = rpc.channel;
+    const control = new Int32Array(plan.control);
     this.#nowMs = ends.nowMs;
     this.#stepMs = ends.nowMs();
     this.#foreign = new ForeignLookups(
@@ -113,6 +114,8 @@ class ForeignHost {
         metrics: counters,
         digestBytes: HASH_ALGORITHMS[kvCache.hashAlgorithm].digestBytes,
         timeoutMs: connector.lookupTimeoutMs,
+        // Pairs with the store of the runtime's thread.
+        readMembership: () => Atomics.load(control, CONTROL_MEMBERSHIP_WORD),
       },
       {
         epoch,

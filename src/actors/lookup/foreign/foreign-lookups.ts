@@ -1,4 +1,5 @@
 import type { LookupReply, LookupRequest } from "../../../connector/lookup-wire.ts";
+import { membershipRefusal } from "../../../connector/membership.ts";
 import { writeQuestion } from "../../../connector/lookup-question.ts";
 import {
   LOOKUP_ENGINE_ERROR,
@@ -18,7 +19,7 @@ import { RequestSlots } from "../../../blocks/request-slots.ts";
 import type { TableDimensions, Tables } from "../../../blocks/tables.ts";
 import { brokenInvariant } from "../../../errors.ts";
 import { NO_TRACE } from "../../../trace/events.ts";
-import type { Message } from "../../messages.ts";
+import { OUTCOME_NONE, type Message } from "../../messages.ts";
 import type { ActorContext, ActorInspection, Inbox } from "../../step.ts";
 import { LookupActor, type LookupOptions } from "../lookup-actor.ts";
 
@@ -34,7 +35,7 @@ export function foreignDimensions(own: TableDimensions): TableDimensions {
 }
 
 /** Why a question was answered with 0 tokens although nobody asked the engine, or it did not answer. */
-export type ForeignFailure = "busy" | "timeout" | "engine_error" | "wrong_hashes";
+export type ForeignFailure = "busy" | "timeout" | "engine_error" | "wrong_hashes" | "closed";
 
 export interface ForeignOptions extends Omit<LookupOptions, "remote"> {
   /** Of foreign questions alone: nobody else has slots or pages in them. */
@@ -42,12 +43,11 @@ export interface ForeignOptions extends Omit<LookupOptions, "remote"> {
   /** Of this pool: hashes of another length name nothing in it. */
   readonly digestBytes: number;
   readonly timeoutMs: number;
+  /** A MEMBERSHIP_ number: who asks here loads what this process vouches for. */
+  readonly readMembership: () => number;
 }
 /** What the lookup actor of foreign questions gets from outside. */
-export type ForeignContext = Pick<
-  ActorContext,
-  "epoch" | "nowMs" | "random" | "log" | "engine"
->;
+export type ForeignContext = Pick<ActorContext, "epoch" | "nowMs" | "random" | "log" | "engine">;
 
 type Answered = (reply: LookupReply, failure: ForeignFailure | null) => void;
 interface Question {
@@ -99,9 +99,10 @@ export class ForeignLookups implements Inbox {
 
   /** `answered` is called once, from this call or from a later `step`. Call `step` afterwards. */
   ask(request: LookupRequest, answered: Answered): void {
-    const { tables, digestBytes, timeoutMs } = this.#options;
+    const { tables, digestBytes, timeoutMs, readMembership } = this.#options;
     const { hashBlockSize, tokensPerRequestMax } = tables.dimensions;
     if (request.hashes.byteLength === 0) return answered(MISS, null);
+    if (membershipRefusal(readMembership()) !== OUTCOME_NONE) return answered(MISS, "closed");
     if (request.hashBytes !== digestBytes) return answered(MISS, "wrong_hashes");
     // More than a row holds is cut off: the answer is about what is left.
     const hashesMax = Math.floor(tokensPerRequestMax / hashBlockSize);
@@ -140,7 +141,10 @@ export class ForeignLookups implements Inbox {
     const word = Atomics.load(words, at + REQUEST_LOOKUP_WORD);
     const state = lookupAttempt(word) === attempt ? lookupState(word) : LOOKUP_ENGINE_ERROR;
     const answered = state === LOOKUP_HIT || state === LOOKUP_MISS;
-    question.answered?.(state === LOOKUP_HIT ? this.#hit(slot) : MISS, answered ? null : "engine_error");
+    question.answered?.(
+      state === LOOKUP_HIT ? this.#hit(slot) : MISS,
+      answered ? null : "engine_error",
+    );
     this.#slots.release(slot);
   }
 
