@@ -44,7 +44,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await reader?.kill();
-  await pool.stop();
+  await pool?.stop();
   rmSync(folder, { recursive: true });
 });
 

@@ -105,7 +105,7 @@ beforeAll(async () => {
   pool = await startTestPool();
 });
 afterAll(async () => {
-  await pool.stop();
+  await pool?.stop();
   rmSync(folder, { recursive: true });
 });
 

@@ -54,10 +54,14 @@ async function startTwo(
   const started = await startTestPool(options);
   pool = started;
   const storePath = writeStore(folder, started.store);
-  servers = await Promise.all(
-    environments(started).map((each) => startPoolServer(storePath, each)),
+  const urls = await Promise.all(
+    environments(started).map(async (each) => {
+      const server = await startPoolServer(storePath, each);
+      servers.push(server);
+      return server.url;
+    }),
   );
-  const [first = "", second = ""] = servers.map(({ url }) => url);
+  const [first = "", second = ""] = urls;
   return { started, first, second };
 }
 type Variables = Readonly<Record<string, string>>;
