@@ -50,6 +50,8 @@ class EngineHost : public std::enable_shared_from_this<EngineHost> {
     Milliseconds retryLast{10'000};
     /** An `open` that has not returned by then is given up and another is tried. */
     Milliseconds openTimeout{120'000};
+    /** While so many were given up and have not returned, no other is tried: each has a thread, and what it has set up. */
+    uint32_t hungOpensMax = 8;
     /** How long a lost connection may take to end before the next is tried. */
     Milliseconds letGoTimeout{5'000};
     /** A call that lasts longer counts as hanging. */

@@ -73,6 +73,7 @@ void EngineHost::keepOpen() {
 bool EngineHost::tryOpen() {
   const auto attempt = std::make_shared<Attempt>();
   std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return hungOpens_ < options_.hungOpensMax || state() == EngineState::closed; });
   if (state() == EngineState::closed) return false;
   const uint32_t generation = ++generation_;
   const auto self = shared_from_this();
@@ -135,6 +136,7 @@ void EngineHost::runAttempt(Attempt& attempt, uint32_t generation, const std::ve
     return;
   }
   hungOpens_--;
+  changed_.notify_all();
   lock.unlock();
   if (connection != nullptr) connection->close();
 }

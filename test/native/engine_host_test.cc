@@ -3,6 +3,7 @@
 #include "core/engine_host.h"
 
 #include <future>
+#include <thread>
 
 #include "faulty_engine.h"
 
@@ -38,6 +39,7 @@ class EngineHostTest : public testing::Test {
                              .retryFirst = milliseconds(1),
                              .retryLast = milliseconds(4),
                              .openTimeout = openTimeout,
+                             .hungOpensMax = hungOpensMax,
                              .letGoTimeout = letGoTimeout,
                              .hungAfter = milliseconds(0)});
   }
@@ -57,6 +59,7 @@ class EngineHostTest : public testing::Test {
 
   Gate gate;
   milliseconds letGoTimeout = std::chrono::minutes(1);
+  uint32_t hungOpensMax = 8;
   World world;
   std::shared_ptr<Faults> faults = std::make_shared<Faults>();
   std::shared_ptr<std::atomic<int>> changes = std::make_shared<std::atomic<int>>(0);
@@ -231,6 +234,24 @@ TEST_F(EngineHostTest, AnOpenThatDoesNotReturnIsGivenUp) {
   waitUntil([&] { return faults->closes.load() == 1; });
   EXPECT_EQ(host->status().hungOpens, 0u);
   EXPECT_EQ(host->state(), EngineState::open);
+}
+
+TEST_F(EngineHostTest, OpensThatHangAreFewAndTheNextComesWhenOneReturns) {
+  faults->onOpen = [&](int number) {
+    if (number <= 2) gate.pass();
+  };
+  hungOpensMax = 2;
+  open(milliseconds(5));
+  waitUntil([&] { return host->status().hungOpens == 2; });
+  // Without a limit there would be several more by then.
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_EQ(faults->opens.load(), 2);
+  EXPECT_EQ(host->state(), EngineState::down);
+  gate.open();
+  waitFor(EngineState::open);
+  EXPECT_EQ(faults->opens.load(), 3);
+  waitUntil([&] { return faults->closes.load() == 2; });
+  EXPECT_EQ(host->status().hungOpens, 0u);
 }
 
 TEST_F(EngineHostTest, CloseWaitsNeitherForAnOpenNorForACloseThatHangs) {

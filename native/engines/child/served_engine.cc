@@ -1,6 +1,6 @@
 #include "engines/child/served_engine.h"
 
-#include <unistd.h>
+#include <fcntl.h>
 
 #include <exception>
 #include <functional>
@@ -93,7 +93,7 @@ void ServedEngine::registerMemory(Reader& reader, std::vector<Descriptor>& descr
   const auto number = reader.take<uint64_t>();
   const auto bytes = reader.take<uint64_t>();
   if (descriptors.size() != 1) throw Malformed("KV memory came without its descriptor");
-  std::shared_ptr<Memory> memory = Memory::openMemfd(dup(descriptors[0].get()), bytes);
+  std::shared_ptr<Memory> memory = Memory::openMemfd(fcntl(descriptors[0].get(), F_DUPFD_CLOEXEC, 0), bytes);
   engine_->registerMemory(*memory);
   std::lock_guard lock(mutex_);
   auto changed = std::make_shared<Memories>(*memories_);
