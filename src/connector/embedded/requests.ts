@@ -14,7 +14,7 @@ import type { RequestSlots } from "../../blocks/request-slots.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import { MooncakeKvError } from "../../errors.ts";
 
-/** Block ids of one request, one list a KV-cache group. 0, vLLM's null block: no block there (any more), outside of a window. */
+/** Block ids of one request, one list a KV-cache group. 0, vLLM's null block: no block there (any more), outside of a window; refused where every group needs every block. */
 export type BlockIdsPerGroup = readonly ArrayLike<number>[];
 
 /** Text ids to slots, and what an embedded loop tells of each request: block rows and generated tokens. */
