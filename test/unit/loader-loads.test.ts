@@ -167,7 +167,8 @@ describe("loads that fail", () => {
 
   test("a value of another size and a wrong checksum are engine errors, an eviction is a miss", () => {
     for (const [code, outcome] of [
-      [EngineCode.BUFFER_LARGER, messages.OUTCOME_ENGINE_ERROR],
+      [EngineCode.BUFFER_LARGER, messages.OUTCOME_IDENTITY_MISMATCH],
+      [EngineCode.BUFFER_SMALLER, messages.OUTCOME_IDENTITY_MISMATCH],
       [EngineCode.CHECKSUM_MISMATCH, messages.OUTCOME_ENGINE_ERROR],
       [EngineCode.OBJECT_NOT_FOUND, messages.OUTCOME_MISS],
     ] as const) {

@@ -3,11 +3,15 @@ import {
   OUTCOME_ENGINE_DOWN,
   OUTCOME_ENGINE_ERROR,
   OUTCOME_HIT,
+  OUTCOME_IDENTITY_MISMATCH,
   OUTCOME_MISS,
   OUTCOME_NO_SPACE,
 } from "../messages.ts";
 
-/** The typed outcome of an engine code. A key that is not there (any more) is no fault of the engine: MISS. */
+/**
+ * The typed outcome of an engine code. A key that is not there (any more) is no fault of the engine: MISS. Nor is a value of
+ * another size: somebody else's bytes lie under our key, and however often it is met, the engine is not down for that.
+ */
 export function outcomeOfCode(code: number): number {
   if (code >= 0) return OUTCOME_HIT;
   switch (code) {
@@ -16,6 +20,9 @@ export function outcomeOfCode(code: number): number {
       return OUTCOME_ENGINE_DOWN;
     case EngineCode.OBJECT_NOT_FOUND:
       return OUTCOME_MISS;
+    case EngineCode.BUFFER_SMALLER:
+    case EngineCode.BUFFER_LARGER:
+      return OUTCOME_IDENTITY_MISMATCH;
     case EngineCode.NO_AVAILABLE_HANDLE:
       return OUTCOME_NO_SPACE;
     default:
