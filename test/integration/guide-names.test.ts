@@ -119,7 +119,7 @@ test("the wheel's variables that the engine sets, and their values", () => {
     "utf8",
   );
   const set = [...source.matchAll(/setDefault\("(\w+)", ([^;]+)\);/g)];
-  expect(set.map(([, name]) => name).toSorted()).toEqual(keysOf(rowsOf(17)).toSorted());
+  expect(new Set(set.map(([, name]) => name))).toEqual(new Set(keysOf(rowsOf(17))));
   for (const [, name = "", value = ""] of set) {
     const row = rowsOf(17).find(([cell]) => cell === `\`${name}\``) ?? [];
     for (const [, number] of value.matchAll(/"(\d+)"/g))

@@ -21,7 +21,7 @@ afterEach(async () => {
 function elementsOf(memory: ArrayBufferLike, layout: KvLayout, block: number): Uint16Array {
   const strides: Record<string, number> = {};
   let stride = 1;
-  for (const axis of [...layout].toReversed() as Axis[]) {
+  for (const axis of layout.split("").toReversed() as Axis[]) {
     strides[axis] = stride;
     stride *= SIZES[axis];
   }

@@ -17,7 +17,7 @@ import { engineOptions, MooncakeWorld, native, PythonClient, wheel } from "./sup
 const MIB = 1 << 20;
 const SHAPES = [{ segments: 4, segmentBytes: 4096 }];
 
-const endings: (() => Promise<unknown> | unknown)[] = [];
+const endings: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of endings.splice(0).toReversed()) await end();
   expect(engineChildren()).toEqual([]);

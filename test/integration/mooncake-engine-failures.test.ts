@@ -18,7 +18,7 @@ const MIB = 1 << 20;
 const SHAPES = [{ segments: 4, segmentBytes: 4096 }];
 const DOWN_WITHIN_MS = 30_000;
 
-const endings: (() => Promise<unknown> | unknown)[] = [];
+const endings: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of endings.splice(0).toReversed()) await end();
 });

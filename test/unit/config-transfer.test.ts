@@ -263,7 +263,7 @@ describe("settings", () => {
   });
 
   it("take enable_group_semantics as vLLM reads it: as text, spaces aside", () => {
-    const isOn = (extra: object): boolean =>
+    const isOn = (extra: Record<string, unknown>): boolean =>
       parseTransferConfig(withExtra(extra), BARE).config.enableGroupSemantics;
     expect(isOn({})).toBe(false);
     for (const value of [true, "true", " True\n", "TRUE"])

@@ -65,5 +65,5 @@ export function valueKeys(
 /** Names of the events that an actor traces, in order. */
 export function eventList(): { readonly names: string[]; readonly trace: TraceWriter } {
   const names: string[] = [];
-  return { names, trace: { record: (name) => void names.push(name) } as TraceWriter };
+  return { names, trace: { record: (name) => void names.push(name) } };
 }

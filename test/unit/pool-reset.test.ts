@@ -32,8 +32,8 @@ class Pool {
     const quiet = (): void => undefined;
     return resetPool({
       calls: {
-        removePrefix: async (prefix, _timeoutMs, forced = false) =>
-          this.failure ?? { ok: true, value: this.#remove(prefix, forced) },
+        removePrefix: async (prefix, _timeoutMs, forced) =>
+          this.failure ?? { ok: true, value: this.#remove(prefix, forced === true) },
         removeAll: async (forced) => ({ ok: true, value: this.#remove("", forced) }),
         keys: async (prefix, limit) =>
           this.lists

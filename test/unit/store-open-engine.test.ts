@@ -23,7 +23,9 @@ describe("openEngine", () => {
   });
 
   it("never opens a local pool for another engine", () => {
-    expect(() => openedBy({ ...LOCAL, engine: "mooncake" })).toThrow(/mooncake engine without its store/);
+    expect(() => openedBy({ ...LOCAL, engine: "mooncake" })).toThrow(
+      /mooncake engine without its store/,
+    );
   });
 });
 

@@ -60,7 +60,11 @@ export async function pythonClient(
         const line = stdout.split("\n").find((each) => each.startsWith("answer "));
         if (error === null && line !== undefined) resolve(JSON.parse(line.slice(7)));
         else
-          reject(new Error(`the wheel's client failed: ${String(error)}\n${stderr.slice(-2000)}`));
+          reject(
+            new Error(
+              `the wheel's client failed: ${error?.message ?? "it answered nothing"}\n${stderr.slice(-2000)}`,
+            ),
+          );
       },
     );
     child.stdin?.end(JSON.stringify({ ...given, master: store.master_server_address }));

@@ -47,7 +47,7 @@ export class PoolLoop {
     const { storePath, modelName = "org/model", blockCount, layers, extra = {} } = options;
     const script = join(packageRoot(), "test/integration/support/pool-loop.mjs");
     const argument = JSON.stringify({ modelName, blockCount, layers, extra });
-    const [program = "", ...args] = [...(options.within ?? []), process.execPath, script, argument];
+    const [program, ...args] = [...(options.within ?? []), process.execPath, script, argument];
     this.process = spawn(program, args, {
       stdio: ["pipe", "pipe", "pipe"],
       env: { ...process.env, MOONCAKE_CONFIG_PATH: storePath, ...options.environment },

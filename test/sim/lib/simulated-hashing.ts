@@ -1,5 +1,5 @@
 import type { ActorContext } from "../../../src/actors/step.ts";
-import { HASH_STRIDE_WORDS, NONE } from "../../../src/blocks/layout.ts";
+import { NONE } from "../../../src/blocks/layout.ts";
 import type { Tables } from "../../../src/blocks/tables.ts";
 import { BlockHasher } from "../../../src/keys/block-hash.ts";
 import { noneHash } from "../../../src/keys/none-hash.ts";
