@@ -181,7 +181,8 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
         void this.#end(supervised);
       }, thread.startTimeoutMs);
       worker.on("message", (message: LifeCycle) => {
-        if (message.lifeCycle === "failed") cause = new Error(message.message);
+        // The error itself says more, and may come before this message or after it.
+        if (message.lifeCycle === "failed") cause ??= new Error(message.message);
         if (message.lifeCycle !== "ready") return;
         clearTimeout(timer);
         supervised.ready = true;
