@@ -9,6 +9,8 @@ import { fail } from "../../../errors.ts";
 const PORT_FIELD = "kv_connector_extra_config.lookup_rpc_port";
 /** What a Unix socket's address holds on Linux, its end mark apart. */
 const PATH_BYTES_MAX = 107;
+/** How a connection to a Unix socket fails when there is none, or nobody behind it. */
+const NOBODY_LISTENS: readonly string[] = ["ENOENT", "ECONNREFUSED", "ENOTSOCK"];
 
 /**
  * The lookup socket's path, as vLLM forms it: `<folder>/lookup_rpc_port_<port>_host_<host name>_dp_rank<rank>`; null when the
@@ -67,6 +69,9 @@ function answers(path: string): Promise<boolean> {
       socket.destroy();
       resolve(true);
     });
-    socket.once("error", () => resolve(false));
+    // A living server whose backlog is full refuses with another code: its path is not ours to take.
+    socket.once("error", (error: NodeJS.ErrnoException) =>
+      resolve(!NOBODY_LISTENS.includes(error.code ?? "")),
+    );
   });
 }
