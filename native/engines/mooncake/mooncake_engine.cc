@@ -15,6 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto WATCH_INTERVAL = std::chrono::milliseconds(250);
+constexpr auto PROBE_INTERVAL = std::chrono::seconds(1);
 constexpr int CONNECT_TIMEOUT_MS = 1000;
 /** How long an `open` waits for the master: the host's own pauses between two tries grow to 10 s, and a master is back in between. */
 constexpr auto MASTER_TIMEOUT = std::chrono::seconds(8);
@@ -25,7 +26,7 @@ constexpr auto CONNECT_POLL = std::chrono::milliseconds(250);
 constexpr uint32_t ANSWERS_IN_A_ROW = 32;
 constexpr uint32_t BROKEN_CONNECTIONS_MAX = 64;
 constexpr auto STUCK_AFTER = std::chrono::seconds(60);
-/** For the watch, which holds the pool for microseconds four times a second. */
+/** For the watch, which holds the pool for microseconds four times a second, longer when the master hangs. */
 constexpr auto LAST_HOLDER_TIMEOUT = std::chrono::seconds(2);
 
 Error unreachable(const std::string& address, const std::string& why) {
@@ -37,34 +38,50 @@ Error unreachable(const std::string& address, const std::string& why) {
  * Whether the master answers on every connection that the wheel keeps to it. A ping that was answered says so of one: each of the
  * others that a dead master has left fails the next call on it, and then is gone. They are used up here, not by calls that matter.
  */
-bool answersEverywhere(Store& store) {
-  uint32_t broken = 0;
-  for (uint32_t answered = 0; answered < ANSWERS_IN_A_ROW;) {
-    const int64_t result = store.exists(ANSWER_PROBE_KEY);
-    if (result != wheel_code::RPC_FAIL && result != wheel_code::RPC_TIMEOUT) {
-      answered++;
-      continue;
-    }
-    if (result == wheel_code::RPC_TIMEOUT || ++broken > BROKEN_CONNECTIONS_MAX) return false;
-    answered = 0;
+bool answersEverywhere(const std::string& address, Store& store) {
+  int64_t result = wheel_code::RPC_FAIL;
+  for (uint32_t broken = 0; broken <= BROKEN_CONNECTIONS_MAX && result == wheel_code::RPC_FAIL; broken++) {
+    // Where nobody listens a call of the wheel takes 4 s to say so.
+    if (!whyUnreachable(address, CONNECT_TIMEOUT_MS).empty()) return false;
+    uint32_t answers = 0;
+    do {
+      result = store.exists(ANSWER_PROBE_KEY);
+    } while (result != wheel_code::RPC_FAIL && result != wheel_code::RPC_TIMEOUT && ++answers < ANSWERS_IN_A_ROW);
+    if (answers == ANSWERS_IN_A_ROW) return true;
   }
-  return true;
+  return false;
 }
 
-/** Sees a master that goes away while nobody asks it anything. */
-void watch(const std::shared_ptr<Connection>& connection, const std::weak_ptr<Pool>& watched) {
+/** Why the master is lost, or nothing. */
+std::string whyLost(const std::string& address, Store& store) {
+  const std::string why = whyUnreachable(address, CONNECT_TIMEOUT_MS);
+  if (!why.empty()) return "the master does not answer: " + why;
+  const int64_t answer = store.exists(ANSWER_PROBE_KEY);
+  if (answer == wheel_code::RPC_TIMEOUT) return "the master does not answer in time";
+  return answer == wheel_code::RPC_FAIL && !answersEverywhere(address, store) ? "the master cannot be reached" : "";
+}
+
+/**
+ * Sees a master that goes away while nobody asks it anything. The wheel pings for stores that give memory only, so its own word is
+ * not enough: without memory of its own it calls a dead master healthy for good.
+ */
+void watch(const std::shared_ptr<Connection>& connection, const std::weak_ptr<Pool>& watched, const std::string& address) {
+  auto probeAt = Clock::now() + PROBE_INTERVAL;
   while (!connection->ended && !connection->isLost) {
-    if (const std::shared_ptr<Pool> pool = watched.lock()) {
-      int64_t health = 0;
-      try {
-        health = pool->store->health();
-      } catch (const python::Raised&) {
-        // Says nothing about the master; calls will.
+    std::shared_ptr<Pool> pool = watched.lock();
+    if (pool == nullptr) return;
+    try {
+      if (pool->store->health() != 0) {
+        connection->lose("the master does not answer");
+      } else if (Clock::now() >= probeAt) {
+        const std::string why = whyLost(address, *pool->store);
+        if (!why.empty()) connection->lose(why);
+        probeAt = Clock::now() + PROBE_INTERVAL;
       }
-      if (health != 0) connection->lose("the master does not answer");
-    } else {
-      return;
+    } catch (const python::Raised&) {
+      // Says nothing about the master; calls will.
     }
+    pool.reset();
     std::this_thread::sleep_for(WATCH_INTERVAL);
   }
 }
@@ -125,7 +142,9 @@ void MooncakeEngine::open(Lost lost) {
   connection_->pool = std::move(pool);
   connection_->parked = parked_;
   connection_->report = std::move(lost);
-  startDetached("kv-watch", [connection = connection_, watched = std::weak_ptr(connection_->pool)] { watch(connection, watched); });
+  startDetached("kv-watch", [connection = connection_, watched = std::weak_ptr(connection_->pool), address = options_.masterServerAddress] {
+    watch(connection, watched, address);
+  });
 }
 
 void MooncakeEngine::requireMaster(bool first) const {
@@ -143,7 +162,7 @@ std::shared_ptr<Pool> MooncakeEngine::reviveParked() {
   if (pool == nullptr) return nullptr;
   const auto deadline = Clock::now() + MASTER_TIMEOUT;
   do {
-    if (pool->store->health() == 0 && answersEverywhere(*pool->store)) {
+    if (pool->store->health() == 0 && answersEverywhere(options_.masterServerAddress, *pool->store)) {
       parked_->isStuck(false);
       return pool;
     }
