@@ -34,10 +34,10 @@ export class MortalPool {
     };
   }
 
-  /** Nothing runs yet. */
-  static async prepare(): Promise<MortalPool> {
+  /** Nothing runs yet. `port`: of the master; absent: a free one. */
+  static async prepare(port?: number): Promise<MortalPool> {
     const { mooncakeFolder } = await testWheel();
-    return new MortalPool(mooncakeFolder, await freePort());
+    return new MortalPool(mooncakeFolder, port ?? (await freePort()));
   }
   static async start(): Promise<MortalPool> {
     const pool = await MortalPool.prepare();
