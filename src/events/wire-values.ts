@@ -16,11 +16,12 @@ export function readWireValue(kind: WireKind, value: unknown, path: string): unk
       return list(value, path, integer);
     case "tokenLists":
       return list(value, path, (item, at) => list(item, at, integer));
-    case "text":
-      return typeof value === "string" ? value : refuse(path, value, "a text");
     case "keyLists":
       return list(value, path, keyList);
+    case "text":
+      break;
   }
+  return typeof value === "string" ? value : refuse(path, value, "a text");
 }
 
 /** Numbers of any size become bigint, so that one hash has one form. */

@@ -57,15 +57,12 @@ function engineOptions(
   config: EngineConfig,
   warn?: (warning: ConfigWarning) => void,
 ): LocalEngineOptions | MooncakeEngineOptions {
-  switch (config.engine) {
-    case "local": {
-      const { poolName, bytesMax, ioThreads, verifyChecksums } = config.local;
-      return { kind: "local", poolName, bytesMax, ioThreads, verifyChecksums };
-    }
-    case "mooncake":
-      if (config.mooncake === null) brokenInvariant("the mooncake engine without its store");
-      return mooncakeEngineOptions(config.mooncake, config, process.cwd(), warn);
+  if (config.engine === "local") {
+    const { poolName, bytesMax, ioThreads, verifyChecksums } = config.local;
+    return { kind: "local", poolName, bytesMax, ioThreads, verifyChecksums };
   }
+  if (config.mooncake === null) brokenInvariant("the mooncake engine without its store");
+  return mooncakeEngineOptions(config.mooncake, config, process.cwd(), warn);
 }
 
 /** As many calls at a time as the engine takes in this process. */

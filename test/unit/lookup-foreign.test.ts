@@ -69,7 +69,7 @@ class ForeignBench {
   }
 
   /** Puts values under the keys of these hashes. */
-  fill(marks: readonly number[], group = 0): void {
+  store(marks: readonly number[], group = 0): void {
     for (const mark of marks)
       this.world.pool.put(`m@tp_rank:0@group:${group}@${hex(mark)}`, new Uint8Array(4));
   }
@@ -88,8 +88,8 @@ function hashes(marks: readonly number[]): Omit<LookupRequest, "kind" | "tokens"
 describe("answers", () => {
   test("the longest prefix of the hashes that came along, with each group's tail", () => {
     const bench = new ForeignBench({ dimensions: { groups: 2 } });
-    bench.fill(range(0, 7), 0);
-    bench.fill(range(0, 5), 1);
+    bench.store(range(0, 7), 0);
+    bench.store(range(0, 5), 1);
     bench.ask({ tokens: 41, ...hashes(range(0, 10)) });
     bench.run();
     const reply = {
@@ -110,8 +110,8 @@ describe("answers", () => {
     ];
     const rules = hitRules({ groups, hashBlockSize: 4, cacheHitAlignmentTokens: 4 });
     const bench = new ForeignBench({ rules, dimensions: { groups: 2, blockSize: 8 } });
-    bench.fill([0, 1, 2], 0);
-    bench.fill([2], 1);
+    bench.store([0, 1, 2], 0);
+    bench.store([2], 1);
     bench.ask({ tokens: 17, ...hashes(range(0, 4)) });
     bench.run();
     expect(bench.answers).toMatchObject([[{ hitTokens: 12 }, null]]);
@@ -119,7 +119,7 @@ describe("answers", () => {
 
   test("all tokens there: the last one is left to compute; none there and no hashes: 0", () => {
     const bench = new ForeignBench();
-    bench.fill(range(0, 4));
+    bench.store(range(0, 4));
     for (const question of [
       { tokens: 3, hashBytes: 0, hashes: new Uint8Array(0) },
       { tokens: 16, ...hashes(range(0, 4)) },
@@ -137,7 +137,7 @@ describe("answers", () => {
 
   test("more hashes than a row holds: the answer is about those that it holds", () => {
     const bench = new ForeignBench({ dimensions: { tokensPerRequestMax: 40 } });
-    bench.fill(range(0, 30));
+    bench.store(range(0, 30));
     bench.ask({ tokens: 4_000_000_000, ...hashes(range(0, 30)) });
     bench.run();
     expect(bench.answers).toMatchObject([[{ hitTokens: 36 }, null]]);
@@ -153,7 +153,7 @@ describe("what goes wrong", () => {
 
   test("a pool that is not open to this member: nothing is found for others either", () => {
     const bench = new ForeignBench();
-    bench.fill(range(0, 4));
+    bench.store(range(0, 4));
     for (const membership of [MEMBERSHIP_CLOSED, MEMBERSHIP_UNKNOWN, MEMBERSHIP_OPEN]) {
       bench.membership = membership;
       bench.ask({ tokens: 17, ...hashes(range(0, 4)) });
@@ -168,7 +168,7 @@ describe("what goes wrong", () => {
 
   test("an engine that cannot tell", () => {
     const bench = new ForeignBench();
-    bench.fill(range(0, 4));
+    bench.store(range(0, 4));
     bench.world.faults = { keyResult: () => EngineCode.ENGINE_ERROR };
     bench.ask({ tokens: 17, ...hashes(range(0, 4)) });
     bench.run();
@@ -177,7 +177,7 @@ describe("what goes wrong", () => {
 
   test("an engine that is too slow: answered at the deadline, and the slot is in use until the engine is done", () => {
     const bench = new ForeignBench({ dimensions: { requestSlots: 1 } });
-    bench.fill(range(0, 4));
+    bench.store(range(0, 4));
     const question = { tokens: 17, ...hashes(range(0, 4)) };
     bench.ask(question);
     bench.foreign.step();
@@ -196,7 +196,7 @@ describe("what goes wrong", () => {
 
   test("a successor has all slots again and goes on counting attempts", () => {
     const bench = new ForeignBench({ dimensions: { requestSlots: 2 }, delayMsMax: 20 });
-    bench.fill(range(0, 4));
+    bench.store(range(0, 4));
     const question = { tokens: 17, ...hashes(range(0, 4)) };
     bench.ask(question);
     bench.ask(question);
