@@ -21,6 +21,8 @@ constexpr int CONNECT_TIMEOUT_MS = 1000;
 constexpr auto MASTER_TIMEOUT = std::chrono::seconds(8);
 /** For a store that has found its master again by itself: the wheel pings once a second. */
 constexpr auto HEALTH_POLL = std::chrono::milliseconds(50);
+/** A ping, a second after the one before at the latest, and the mounting of memory that follows it. */
+constexpr auto PING_AND_MOUNT = std::chrono::seconds(2);
 constexpr auto CONNECT_POLL = std::chrono::milliseconds(250);
 /** More than calls that this engine has in the store at a time, the wheel's own with them, and so than connections to the master. */
 constexpr uint32_t ANSWERS_IN_A_ROW = 32;
@@ -161,10 +163,20 @@ std::shared_ptr<Pool> MooncakeEngine::reviveParked() {
   std::shared_ptr<Pool> pool = parked_->take();
   if (pool == nullptr) return nullptr;
   const auto deadline = Clock::now() + MASTER_TIMEOUT;
+  // A wheel that has not noticed the loss does so with its next ping, and only then gives its memory to the new master.
+  bool noticed = options_.globalSegmentBytes == 0;
+  std::optional<Clock::time_point> answersSince;
   do {
-    if (pool->store->health() == 0 && answersEverywhere(options_.masterServerAddress, *pool->store)) {
-      parked_->isStuck(false);
-      return pool;
+    if (pool->store->health() != 0) {
+      noticed = true;
+    } else if (!answersEverywhere(options_.masterServerAddress, *pool->store)) {
+      answersSince.reset();
+    } else {
+      if (!answersSince) answersSince = Clock::now();
+      if (noticed || Clock::now() - *answersSince >= PING_AND_MOUNT) {
+        parked_->isStuck(false);
+        return pool;
+      }
     }
     std::this_thread::sleep_for(HEALTH_POLL);
   } while (Clock::now() < deadline);
