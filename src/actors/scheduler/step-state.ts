@@ -1,4 +1,6 @@
 import {
+  JOB_LIVE_WORD,
+  JOB_TICKET,
   NONE,
   SEQUENCE_GENERATION,
   SEQUENCE_SAMPLE,
@@ -45,7 +47,7 @@ export class StepState {
     this.#number = 0;
     for (let step = 0; step < STEP_BUFFERS; step++)
       this.#number = Math.max(this.#number, tables.steps[tables.step(step) + STEP_NUMBER]!);
-    this.#held = new HeldSaves(tables.dimensions.jobSlots);
+    this.#held = new HeldSaves(tables);
   }
 
   busy(): boolean {
@@ -133,14 +135,23 @@ export class StepState {
   }
 }
 
-/** Copies of metadata's saves: the connector reuses its object at the next build, which may come while the step runs. */
+/**
+ * Copies of metadata's saves: the connector reuses its object at the next build, which may come while the step runs. A step may
+ * also outlast the deadline of its saves: the connector has released those then, and their records may be other jobs by now, so
+ * each is held with its ticket and dropped when that is another one.
+ */
 class HeldSaves {
+  readonly #tables: Tables;
+  readonly #tickets: Int32Array;
   readonly #metadata: ConnectorMetadata;
   /** Shares the array: what is taken is used up before anything is held again. */
   readonly #starting: ConnectorMetadata;
   readonly #cancelled: ConnectorOutput;
 
-  constructor(jobSlots: number) {
+  constructor(tables: Tables) {
+    const { jobSlots } = tables.dimensions;
+    this.#tables = tables;
+    this.#tickets = new Int32Array(jobSlots);
     const saves = new Int32Array(jobSlots);
     this.#metadata = {
       loads: new Int32Array(0),
@@ -163,11 +174,16 @@ class HeldSaves {
 
   add(metadata: ConnectorMetadata): void {
     const held = this.#metadata;
-    for (let index = 0; index < metadata.saveCount; index++)
-      held.saves[held.saveCount++] = metadata.saves[index]!;
+    this.#dropReleased();
+    for (let index = 0; index < metadata.saveCount; index++) {
+      const job = metadata.saves[index]!;
+      this.#tickets[held.saveCount] = this.#ticket(job);
+      held.saves[held.saveCount++] = job;
+    }
   }
 
   take(): ConnectorMetadata | null {
+    this.#dropReleased();
     if (this.#metadata.saveCount === 0) return null;
     this.#starting.saveCount = this.#metadata.saveCount;
     this.#metadata.saveCount = 0;
@@ -175,9 +191,28 @@ class HeldSaves {
   }
 
   takeAsCancelled(): ConnectorOutput | null {
+    this.#dropReleased();
     if (this.#metadata.saveCount === 0) return null;
     this.#cancelled.doneSaveCount = this.#metadata.saveCount;
     this.#metadata.saveCount = 0;
     return this.#cancelled;
+  }
+
+  #dropReleased(): void {
+    const held = this.#metadata;
+    let kept = 0;
+    for (let index = 0; index < held.saveCount; index++) {
+      const job = held.saves[index]!;
+      // Pairs with the stores of the connector's scheduler side, which is this very thread.
+      const live = Atomics.load(this.#tables.jobs, this.#tables.job(job) + JOB_LIVE_WORD) === 1;
+      if (!live || this.#ticket(job) !== this.#tickets[index]) continue;
+      this.#tickets[kept] = this.#tickets[index]!;
+      held.saves[kept++] = job;
+    }
+    held.saveCount = kept;
+  }
+
+  #ticket(job: number): number {
+    return this.#tables.jobs[this.#tables.job(job) + JOB_TICKET]!;
   }
 }
