@@ -1,7 +1,6 @@
 import type { Lookup } from "../actors/messages.ts";
 import {
   LOOKUP_SUBMITTED,
-  lookupAttempt,
   lookupWord,
   REQUEST_GENERATION,
   REQUEST_LOOKUP_ASKED_WORD,
@@ -10,13 +9,6 @@ import {
   REQUEST_LOOKUP_TOKENS,
 } from "../blocks/layout.ts";
 import type { Tables } from "../blocks/tables.ts";
-
-/** By slot, the number of the last question that was written for it. */
-export function lastAttempts(tables: Tables): Int32Array {
-  return Int32Array.from({ length: tables.dimensions.requestSlots }, (_, slot) =>
-    lookupAttempt(tables.requests[tables.request(slot) + REQUEST_LOOKUP_ASKED_WORD]!),
-  );
-}
 
 /** Writes a question into the slot's record, for a restarted lookup actor, and returns it as the message for the running one. */
 export function writeQuestion(

@@ -1,5 +1,4 @@
 import {
-  ACTOR_LOOKUP,
   OUTCOME_CANCELLED,
   OUTCOME_ENGINE_DOWN,
   OUTCOME_ENGINE_ERROR,
@@ -9,20 +8,12 @@ import {
   OUTCOME_NONE,
   OUTCOME_TIMEOUT,
 } from "../actors/messages.ts";
-import { LOOKUPS_PER_REQUEST_MAX } from "../blocks/capacities.ts";
-import {
-  LOOKUP_HIT,
-  lookupAttempt,
-  lookupState,
-  NONE,
-  REQUEST_GENERATION,
-  REQUEST_HIT_TOKENS,
-} from "../blocks/layout.ts";
+import { NONE, REQUEST_GENERATION, REQUEST_HIT_TOKENS } from "../blocks/layout.ts";
 import { Deadlines } from "../blocks/deadlines.ts";
 import type { EngineHealth } from "./engine-health.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "./hooks.ts";
 import { HitTails } from "./hit-tails.ts";
-import { lastAttempts, writeQuestion } from "./lookup-question.ts";
+import { OpenQuestions } from "./open-questions.ts";
 import { rulesOf } from "./ports.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
 
@@ -33,24 +24,20 @@ const ANSWERED = 2;
 /** Failed: the request computes; not asked again unless it is preempted. */
 const FAILED = 3;
 
-/** One pool lookup for each request: attempts, deadlines, typed outcomes. A waiting lookup costs nothing between events. */
+/** One pool lookup for each request: its state, deadline and typed outcome. A waiting lookup costs nothing between events. */
 export class Lookups {
   readonly #ports: SchedulerPorts;
   readonly #health: EngineHealth;
   readonly #counters: ConnectorCounters;
   readonly #lifetimeMs: number;
+  readonly #questions: OpenQuestions;
   readonly #state: Uint8Array;
   readonly #outcome: Uint8Array;
-  readonly #attempt: Int32Array;
   readonly #hitTokens: Int32Array;
   /** As they were when the answer was read. */
   readonly tails: HitTails;
   readonly #answeredMs: Float64Array;
   readonly #used: Uint8Array;
-  /** lookupDone messages still to come: the lookup actor may touch the slot's rows until then. */
-  readonly #outstanding: Int32Array;
-  /** Attempt whose lookupDone came last: tells duplicates. */
-  readonly #doneAttempt: Int32Array;
   readonly #deadlines: Deadlines;
   /** Lookup or loader was given up: what the pool holds is of no use to anyone here. */
   #useless = false;
@@ -62,15 +49,12 @@ export class Lookups {
     this.#health = health;
     this.#counters = counters;
     this.#lifetimeMs = ports.settings.answerLifetimeMs ?? ports.settings.lookupTimeoutMs;
+    this.#questions = new OpenQuestions(ports);
     this.#state = new Uint8Array(slots);
     this.#outcome = new Uint8Array(slots);
-    // A successor goes on counting: an answer to its predecessor's question must not be taken for its own.
-    this.#attempt = lastAttempts(ports.tables);
     this.#hitTokens = new Int32Array(slots);
     this.#answeredMs = new Float64Array(slots);
     this.#used = new Uint8Array(slots);
-    this.#outstanding = new Int32Array(slots);
-    this.#doneAttempt = new Int32Array(slots).fill(NONE);
     this.#deadlines = new Deadlines(slots);
   }
 
@@ -78,15 +62,15 @@ export class Lookups {
   added(slot: number): void {
     this.#state[slot] = IDLE;
     this.#outcome[slot] = OUTCOME_NONE;
-    this.#outstanding[slot] = 0;
-    this.#doneAttempt[slot] = NONE;
+    this.#questions.added(slot);
   }
 
   outcome(slot: number): number {
     return this.#outcome[slot]!;
   }
+  /** Answers still to come: the slot may not be released before. */
   outstanding(slot: number): number {
-    return this.#outstanding[slot]!;
+    return this.#questions.outstanding(slot);
   }
   nextDeadlineMs(): number {
     return this.#deadlines.nextMs();
@@ -105,9 +89,7 @@ export class Lookups {
     const usable = this.#used[slot] === 0 || now - this.#answeredMs[slot]! < this.#lifetimeMs;
     if (state === ANSWERED && usable) return this.#use(slot);
     if (this.#useless) return this.refuse(slot, OUTCOME_ENGINE_DOWN);
-    // A lookup actor that leaves that many questions of one request open does not answer; the mailboxes hold no more.
-    if (this.#outstanding[slot]! >= LOOKUPS_PER_REQUEST_MAX)
-      return this.#fail(slot, OUTCOME_TIMEOUT);
+    if (this.#questions.full(slot)) return this.#fail(slot, OUTCOME_TIMEOUT);
     if (!this.#health.admits(slot, now)) return this.refuse(slot, OUTCOME_ENGINE_DOWN);
     this.#ask(slot, tokens, hashedBlocks, now);
     const wait = this.#ports.waitLookup;
@@ -152,31 +134,26 @@ export class Lookups {
 
   /** True when the slot waited for exactly this answer: look at the request again. */
   done(slot: number, attempt: number): boolean {
-    // After a restart of the lookup actor the count may have been forgotten while the question was asked again.
     const state = this.#state[slot];
-    const awaited = attempt === this.#attempt[slot] && state === ASKED;
-    if ((this.#outstanding[slot] === 0 && !awaited) || this.#doneAttempt[slot] === attempt) {
+    const newest = attempt === this.#questions.attempt(slot);
+    if (!this.#questions.closed(slot, attempt, newest && state === ASKED)) {
       this.#counters.staleMessages++;
       return false;
     }
-    this.#outstanding[slot] = Math.max(0, this.#outstanding[slot]! - 1);
-    this.#doneAttempt[slot] = attempt;
-    if (attempt !== this.#attempt[slot] || state === IDLE || state === FAILED) {
+    if (!newest || state === IDLE || state === FAILED) {
       this.#counters.lateLookups++;
       return false;
     }
     if (state !== ASKED) return false;
+    const answer = this.#questions.answer(slot);
     // The word was published before the message was sent; without it the lookup actor has given the question up.
-    this.#settleUnseen(slot, this.#answered(slot) ? NONE : OUTCOME_ENGINE_ERROR);
+    this.#settleUnseen(slot, answer === NONE ? OUTCOME_ENGINE_ERROR : answer);
     return true;
   }
 
-  /** The lookup actor runs anew: it answers each slot's newest question once, older ones are forgotten. */
+  /** The lookup actor runs anew. */
   actorRestarted(): void {
-    for (let slot = 0; slot < this.#outstanding.length; slot++) {
-      if (this.#outstanding[slot] === 0) continue;
-      this.#outstanding[slot] = this.#answered(slot) ? 0 : 1;
-    }
+    this.#questions.actorRestarted();
   }
 
   /** Lookup or loader was given up: every wait ends, nothing is asked any more, and answers are not used. */
@@ -185,32 +162,27 @@ export class Lookups {
     this.#state.forEach((state, slot) => {
       if (state === ASKED || state === ANSWERED) this.refuse(slot, OUTCOME_ENGINE_DOWN);
     });
-    if (lookupGone) this.#outstanding.fill(0);
+    if (lookupGone) this.#questions.actorGone();
   }
 
   expire(visit: (slot: number, loadLost: boolean) => void): void {
     const now = this.#ports.nowMs();
     for (let slot = this.#deadlines.takeDue(now); slot !== NONE;) {
       // An answer that came before anyone looked is still an answer.
-      if (this.#answered(slot)) this.#settleUnseen(slot, NONE);
-      else this.#timeOut(slot);
+      const answer = this.#questions.answer(slot);
+      if (answer === NONE) this.#timeOut(slot);
+      else this.#settleUnseen(slot, answer);
       visit(slot, false);
       slot = this.#deadlines.takeDue(now);
     }
   }
 
   #ask(slot: number, tokens: number, hashedBlocks: number, now: number): void {
-    const { tables, trace, settings } = this.#ports;
-    const attempt = (this.#attempt[slot]! + 1) & 0xffff;
-    this.#attempt[slot] = attempt;
-    const question = writeQuestion(tables, slot, attempt, tokens, hashedBlocks);
     this.#state[slot] = ASKED;
     this.#outcome[slot] = OUTCOME_NONE;
     this.#used[slot] = 0;
-    this.#outstanding[slot] = this.#outstanding[slot]! + 1;
-    this.#deadlines.set(slot, now + settings.lookupTimeoutMs);
-    this.#ports.send(ACTOR_LOOKUP, question);
-    trace.record("lookupSubmitted", slot, question.generation, tokens, attempt);
+    this.#deadlines.set(slot, now + this.#ports.settings.lookupTimeoutMs);
+    this.#questions.ask(slot, tokens, hashedBlocks);
   }
 
   #waitFor(slot: number, wait: NonNullable<SchedulerPorts["waitLookup"]>): number {
@@ -226,17 +198,13 @@ export class Lookups {
   }
 
   #observe(slot: number): number {
-    if (this.#answered(slot)) return this.#settle(slot, lookupState(this.#ports.readLookup(slot)));
+    const answer = this.#questions.answer(slot);
+    if (answer !== NONE) return this.#settle(slot, answer);
     if (this.#ports.nowMs() >= this.#deadlines.timeMs(slot)) return this.#timeOut(slot);
     return IN_FLIGHT;
   }
 
-  #answered(slot: number): boolean {
-    const word = this.#ports.readLookup(slot);
-    return lookupAttempt(word) === this.#attempt[slot] && lookupState(word) >= LOOKUP_HIT;
-  }
-
-  /** The LOOKUP_ states of answers are the OUTCOME_ codes. */
+  /** The newest question has its answer. */
   #settle(slot: number, outcome: number): number {
     this.#deadlines.delete(slot);
     if (outcome !== OUTCOME_HIT && outcome !== OUTCOME_MISS) {
@@ -254,9 +222,9 @@ export class Lookups {
     return this.#use(slot);
   }
 
-  /** Settles with the published state, or with `outcome`; the request has yet to look at the answer. */
+  /** The request has yet to look at the answer. */
   #settleUnseen(slot: number, outcome: number): void {
-    this.#settle(slot, outcome === NONE ? lookupState(this.#ports.readLookup(slot)) : outcome);
+    this.#settle(slot, outcome);
     this.#used[slot] = 0;
   }
 
@@ -270,15 +238,13 @@ export class Lookups {
     this.#counters.lookupTimeouts++;
     this.#health.lookupFailed(slot, this.#ports.nowMs());
     const generation = this.#record(slot, REQUEST_GENERATION);
-    this.#ports.trace.record("deadlinePassed", slot, generation, 1, this.#attempt[slot]!);
+    this.#ports.trace.record("deadlinePassed", slot, generation, 1, this.#questions.attempt(slot));
     return this.#fail(slot, OUTCOME_TIMEOUT);
   }
 
   #giveUp(slot: number): void {
     this.#deadlines.delete(slot);
-    const generation = this.#record(slot, REQUEST_GENERATION);
-    const attempt = this.#attempt[slot]!;
-    this.#ports.send(ACTOR_LOOKUP, { kind: "discardLookup", slot, generation, attempt });
+    this.#questions.discard(slot);
   }
 
   #fail(slot: number, outcome: number): number {
