@@ -1,12 +1,5 @@
 import { recordStale } from "../actors/mailbox/stale.ts";
-import {
-  ACTOR_LOADER,
-  ACTOR_LOOKUP,
-  ACTOR_SAVER,
-  OUTCOME_HIT,
-  OUTCOME_NONE,
-  OUTCOME_TIMEOUT,
-} from "../actors/messages.ts";
+import { ACTOR_LOADER, ACTOR_LOOKUP, ACTOR_SAVER, OUTCOME_NONE } from "../actors/messages.ts";
 import {
   NONE,
   REQUEST_FLAG_NO_REUSE,
@@ -26,6 +19,7 @@ import {
   type SchedulerHooks,
   type SchedulerSideMessage,
 } from "./hooks.ts";
+import { JobEnds } from "./job-ends.ts";
 import { Jobs } from "./jobs.ts";
 import { Loads } from "./loads.ts";
 import { Lookups } from "./lookups.ts";
@@ -51,9 +45,9 @@ export class SchedulerSide implements SchedulerHooks {
   readonly #offers: Offers;
   readonly #jobs: Jobs;
   readonly #loads: Loads;
-  readonly #jobDeadlines: Deadlines;
   readonly #metadata: ConnectorMetadata;
   readonly #saves: Saves;
+  readonly #ends: JobEnds;
   readonly #live: Uint8Array;
   readonly #rules: HitRules;
 
@@ -70,23 +64,25 @@ export class SchedulerSide implements SchedulerHooks {
     this.#hashes = new Hashes(ports, this.counters);
     this.#trackers = new Trackers(ports.tables, ports.settings, rules);
     this.#jobs = new Jobs(ports, rules);
-    this.#jobDeadlines = new Deadlines(jobSlots);
+    const deadlines = new Deadlines(jobSlots);
     this.#metadata = createConnectorMetadata(jobSlots);
-    const unstarted = new Unstarted(this.#jobs, this.#jobDeadlines, this.#metadata);
-    this.#loads = new Loads(ports, rules, this.#jobs, this.#jobDeadlines, unstarted, this.counters);
+    const unstarted = new Unstarted(this.#jobs, deadlines, this.#metadata);
+    this.#loads = new Loads(ports, rules, this.#jobs, deadlines, unstarted, this.counters);
     const parts = {
       rules,
+      health: this.health,
       gate: this.gate,
       jobs: this.#jobs,
       loads: this.#loads,
       lookups: this.#lookups,
       hashes: this.#hashes,
       trackers: this.#trackers,
-      deadlines: this.#jobDeadlines,
+      deadlines,
       unstarted,
       counters: this.counters,
     };
     this.#saves = new Saves(ports, parts);
+    this.#ends = new JobEnds(ports, { ...parts, saves: this.#saves });
     this.#offers = new Offers(ports, parts);
     this.#live = new Uint8Array(requestSlots);
   }
@@ -200,17 +196,7 @@ export class SchedulerSide implements SchedulerHooks {
   }
 
   applyOutput(output: ConnectorOutput): void {
-    for (let index = 0; index < output.doneLoadCount; index++) this.#loadDone(output, index);
-    for (let index = 0; index < output.doneSaveCount; index++) {
-      const job = output.doneSaves[index]!;
-      if (!this.#known(job)) {
-        output.doneSaves[index] = NONE;
-        continue;
-      }
-      this.#jobDeadlines.delete(job);
-      this.#saves.ended(job, output.saveOutcomes[index]!);
-      this.#jobs.release(job);
-    }
+    this.#ends.applyOutput(output);
   }
 
   inFlight(slot: number): number {
@@ -239,51 +225,12 @@ export class SchedulerSide implements SchedulerHooks {
   }
 
   nextDeadlineMs(): number {
-    return Math.min(this.#lookups.nextDeadlineMs(), this.#jobDeadlines.nextMs());
+    return Math.min(this.#lookups.nextDeadlineMs(), this.#ends.nextDeadlineMs());
   }
 
   expire(visit: (slot: number, loadLost: boolean) => void): void {
     this.#lookups.expire(visit);
-    const now = this.#ports.nowMs();
-    for (;;) {
-      const job = this.#jobDeadlines.takeDue(now);
-      if (job === NONE) return;
-      const slot = this.#jobs.slot(job);
-      if (this.#jobs.isSave(job)) this.#saves.expired(job);
-      else if (this.#loads.expired(job)) {
-        this.#lookups.loadFailed(slot, OUTCOME_TIMEOUT);
-        visit(slot, true);
-      }
-    }
-  }
-
-  #loadDone(output: ConnectorOutput, index: number): void {
-    const job = output.doneLoads[index]!;
-    if (!this.#known(job)) {
-      output.doneLoads[index] = NONE;
-      output.badChunks[index] = NONE;
-      return;
-    }
-    this.#jobDeadlines.delete(job);
-    const slot = this.#jobs.slot(job);
-    const bad = output.badChunks[index]!;
-    const outcome = this.#loads.outcome(job, output.loadOutcomes[index]!);
-    // An overdue load that brought everything all the same is a success.
-    const succeeded = bad === NONE && output.loadOutcomes[index] === OUTCOME_HIT;
-    this.health.loadEnded(succeeded, outcome, this.#ports.nowMs());
-    if (slot !== NONE) {
-      output.badChunks[index] = this.#loads.ended(job, slot, outcome, bad, succeeded);
-      output.loadOutcomes[index] = succeeded ? OUTCOME_HIT : outcome;
-      if (!succeeded) this.#lookups.loadFailed(slot, outcome);
-    }
-    this.#jobs.release(job);
-  }
-
-  #known(job: number): boolean {
-    if (this.#jobs.live(job)) return true;
-    this.counters.staleMessages++;
-    this.#ports.log.debug({ job }, "a report about a job that is not there is dropped");
-    return false;
+    this.#ends.expire(visit);
   }
 
   #leave(slot: number): void {
