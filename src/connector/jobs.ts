@@ -27,24 +27,24 @@ import { savePagesMax } from "../blocks/capacities.ts";
 import { brokenInvariant } from "../errors.ts";
 import type { HitRules } from "../keys/coordinator/hit-rules.ts";
 import type { BoundaryPuts } from "./boundary-puts.ts";
+import { HeldBlocks } from "./held-blocks.ts";
 import { JobRecords } from "./job-records.ts";
 import { JobRows } from "./job-rows.ts";
 import type { SchedulerPorts } from "./ports.ts";
-import { Quarantine } from "./quarantine.ts";
+import type { Quarantine } from "./quarantine.ts";
 
 export { jobChains } from "./job-rows.ts";
 
 /**
- * Records of the job table: the scheduler side writes them, pins their blocks, and frees both when every rank has reported.
- * A job whose request has left (finished, preempted) is an orphan: it keeps its pins, in quarantine, and its result is nobody's.
+ * Records of the job table: the scheduler side writes them, holds their blocks, and frees both when every rank has reported.
+ * A job whose request has left (finished, preempted) is an orphan: it keeps its blocks, and its result is nobody's.
  */
 export class Jobs {
-  readonly quarantine: Quarantine;
   readonly #ports: SchedulerPorts;
   readonly #rules: HitRules;
   readonly #rows: JobRows;
   readonly #records: JobRecords;
-  readonly #orphan: Uint8Array;
+  readonly #held: HeldBlocks;
   /** Blocks of the row of each group of the job that is being made. */
   readonly #entries: Int32Array;
   /** Pages that saves may hold: the rest is enough for all rows and loads. */
@@ -56,27 +56,29 @@ export class Jobs {
     const { dimensions } = ports.tables;
     this.#ports = ports;
     this.#rules = rules;
-    this.quarantine = new Quarantine(dimensions.blockCount);
     this.#rows = new JobRows(ports.tables, ports.blockPages);
     this.#records = new JobRecords(ports.tables);
-    this.#orphan = new Uint8Array(dimensions.jobSlots);
+    this.#held = new HeldBlocks(ports.tables, ports.pool, this.#rows);
     this.#entries = new Int32Array(dimensions.groups);
     this.#savePagesMax = savePagesMax(dimensions);
   }
 
   /** Takes over a dead scheduler side's live records, as orphans. Once, on a page allocator that has adopted `jobChains`. */
   adopt(): void {
-    const { tables, pool } = this.#ports;
-    for (let job = 0; job < this.#orphan.length; job++) {
+    const { tables } = this.#ports;
+    for (let job = 0; job < tables.dimensions.jobSlots; job++) {
       // Pairs with the stores of a dead scheduler side.
       if (Atomics.load(tables.jobs, tables.job(job) + JOB_LIVE_WORD) === 0) continue;
       this.#records.adopt(job, this.word(job, JOB_SLOT));
       if (this.isSave(job)) this.#savePages += this.#rows.pagesOf(job);
-      this.#forRows(job, (ids, count) => pool.pin(ids, count));
+      this.#held.adopt(job);
       this.abandon(job);
     }
   }
 
+  get quarantine(): Quarantine {
+    return this.#held.quarantine;
+  }
   freeRecords(): number {
     return this.#records.free;
   }
@@ -88,7 +90,7 @@ export class Jobs {
   }
   /** The job's request, or NONE when it has left. */
   slot(job: number): number {
-    return this.#orphan[job] === 1 ? NONE : this.#records.slot(job);
+    return this.#held.orphan(job) ? NONE : this.#records.slot(job);
   }
   /** Jobs that hold the slot, orphans too. */
   ofSlot(slot: number): number {
@@ -128,7 +130,7 @@ export class Jobs {
     if (!rules.uniform)
       for (let group = 0; group < groups; group++)
         this.#write(job, JOB_TAIL_TOKENS + group, tails[tailAt + group]!);
-    this.#copyAndPin(job, slot);
+    this.#publish(job, slot);
     return job;
   }
 
@@ -149,7 +151,7 @@ export class Jobs {
     const job = this.#createSave(slot, first, chunks, 0);
     if (job === NONE) return NONE;
     this.#write(job, JOB_TOKENS, tokens);
-    this.#copyAndPin(job, slot);
+    this.#publish(job, slot);
     return job;
   }
 
@@ -174,7 +176,7 @@ export class Jobs {
     this.#write(job, JOB_TOKENS, tokens);
     this.#write(job, JOB_PROMPT_TOKENS, promptTokens);
     this.#rows.writeBoundaries(job, puts);
-    this.#copyAndPin(job, slot);
+    this.#publish(job, slot);
     return job;
   }
 
@@ -197,27 +199,10 @@ export class Jobs {
 
   /** Unpins and frees the record. `slot(job)` stays readable until the record is used again. */
   release(job: number): void {
-    const orphan = this.#orphan[job] === 1;
-    const blocks = this.#forRows(job, (ids, count) => {
-      if (orphan) this.quarantine.remove(ids, count);
-      this.#ports.pool.unpin(ids, count);
-    });
+    const blocks = this.#held.release(job);
     const generation = this.word(job, JOB_GENERATION);
     this.#ports.trace.record("blocksUnpinned", this.#records.slot(job), generation, job, blocks);
     this.#freeRecord(job);
-  }
-
-  /** Calls `take` with the blocks of each row, null blocks left out; returns how many there are in all. */
-  #forRows(job: number, take: (ids: Int32Array, count: number) => void): number {
-    let blocks = 0;
-    for (let group = 0; group < this.#entries.length; group++) {
-      const count = this.#rows.read(job, group);
-      if (count > 0) take(this.#rows.ids, count);
-      blocks += count;
-    }
-    const count = this.#rows.readBoundaries(job);
-    if (count > 0) take(this.#rows.ids, count);
-    return blocks + count;
   }
 
   #freeRecord(job: number): void {
@@ -228,9 +213,8 @@ export class Jobs {
 
   /** The request left while the job runs: its blocks are quarantined until every rank has reported. */
   abandon(job: number): void {
-    if (this.#orphan[job] === 1) return;
-    this.#orphan[job] = 1;
-    const blocks = this.#forRows(job, (ids, count) => this.quarantine.add(ids, count));
+    if (this.#held.orphan(job)) return;
+    const blocks = this.#held.abandon(job);
     const generation = this.word(job, JOB_GENERATION);
     this.#ports.trace.record("blocksQuarantined", this.#records.slot(job), generation, job, blocks);
   }
@@ -260,38 +244,23 @@ export class Jobs {
     // Line 2 is ours while the record is not live (layout.ts). Pairs with the loads of the actor that takes the job.
     Atomics.store(tables.jobs, tables.job(job) + JOB_ANSWERED_WORD, 0);
     Atomics.store(tables.jobs, tables.job(job) + JOB_STATE_WORD, 0);
-    this.#orphan[job] = 0;
     return job;
   }
 
-  /** Copies the request's rows and holds their blocks, and those of the boundary puts. */
-  #copyAndPin(job: number, slot: number): void {
+  /** The record is written: holds its blocks, and announces it. Throws what `pin` throws, and frees the record then. */
+  #publish(job: number, slot: number): void {
     const { tables, trace } = this.#ports;
     let blocks = 0;
-    for (let group = 0; group < this.#entries.length; group++)
-      blocks += this.#pin(job, group, this.#rows.copy(job, slot, group));
-    blocks += this.#pin(job, this.#entries.length, this.#rows.readBoundaries(job));
+    try {
+      blocks = this.#held.hold(job, slot);
+    } catch (error) {
+      this.#freeRecord(job);
+      throw error;
+    }
     trace.record("blocksPinned", slot, this.word(job, JOB_GENERATION), job, blocks);
     // Publishes the record for the scan of a restarted loader, saver or scheduler; the running ones are told by message.
     // Pairs with their loads of the word.
     Atomics.store(tables.jobs, tables.job(job) + JOB_LIVE_WORD, 1);
-  }
-
-  /** Pins what was read last. When the caller's allocator refuses it, the groups before `group` are given back. */
-  #pin(job: number, group: number, count: number): number {
-    const { pool } = this.#ports;
-    if (count === 0) return 0;
-    try {
-      pool.pin(this.#rows.ids, count);
-    } catch (error) {
-      for (let before = 0; before < group; before++) {
-        const pinned = this.#rows.read(job, before);
-        if (pinned > 0) pool.unpin(this.#rows.ids, pinned);
-      }
-      this.#freeRecord(job);
-      throw error;
-    }
-    return count;
   }
 
   #write(job: number, word: number, value: number): void {
