@@ -5,21 +5,11 @@ import type { EngineChannel } from "../../../store/engine.ts";
 import { NO_TRACE, type TraceWriter } from "../../../trace/events.ts";
 import { Mailbox, mailboxWords } from "../../mailbox/mailbox.ts";
 import { ACTOR_COUNT, ACTOR_NAMES, type Message, type MessageKind } from "../../messages.ts";
-import type { Actor, ActorContext, Inbox, Log } from "../../step.ts";
+import type { Actor, ActorContext, Log } from "../../step.ts";
 import { EventQueue } from "./event-queue.ts";
-import { MortalChannel } from "./mortal-channel.ts";
+import type { SimulatedContext } from "./mortal-context.ts";
 import type { SeededRandom } from "./random.ts";
-
-/** Thrown out of a context call to end an actor in the middle of a step, as a terminated thread ends between two stores. */
-export class SimulatedDeath extends Error {}
-
-export interface SimulatedActor {
-  readonly actor: number;
-  /** Makes the actor anew: its private tables are gone, the shared ones are as it left them. */
-  readonly create: (epoch: number, context: ActorContext) => Actor;
-  /** Attaches the engine channel for an epoch; absent for actors without one. */
-  readonly attachEngine?: (epoch: number) => EngineChannel;
-}
+import { SimulatedThread, type SimulatedActor } from "./thread.ts";
 
 export interface SimulatedHostOptions {
   readonly tables: Tables;
@@ -52,25 +42,6 @@ export interface SimulatedObserver {
   died(actor: number, epoch: number, inStep: boolean): void;
 }
 
-interface Running {
-  readonly plan: SimulatedActor;
-  epoch: number;
-  instance: Actor | undefined;
-  context: ActorContext | undefined;
-  engine: EngineChannel | undefined;
-  wakeMs: number;
-  deadlineMs: number;
-  /** The thread gets no processor before this time. */
-  frozenMs: number;
-  /** Context calls left before the actor dies in the middle of a step; Infinity: it does not. */
-  callsToDeath: number;
-}
-
-/** When the actor steps next. */
-function dueMs(running: Running): number {
-  return Math.max(running.frozenMs, Math.min(running.wakeMs, running.deadlineMs));
-}
-
 /**
  * Runs the same actors as the thread host, in one thread, on a virtual clock, in a seeded order, with seeded deaths.
  *
@@ -83,7 +54,10 @@ export class SimulatedHost {
   readonly #deaths = new Int32Array(ACTOR_COUNT);
   readonly #options: SimulatedHostOptions;
   readonly #mailboxes: Mailbox[] = [];
-  readonly #actors: (Running | undefined)[] = Array.from({ length: ACTOR_COUNT }, () => undefined);
+  readonly #threads: (SimulatedThread | undefined)[] = Array.from(
+    { length: ACTOR_COUNT },
+    () => undefined,
+  );
 
   constructor(options: SimulatedHostOptions) {
     this.#options = options;
@@ -97,31 +71,21 @@ export class SimulatedHost {
   }
 
   add(plan: SimulatedActor): void {
-    const running: Running = {
-      plan,
-      epoch: 0,
-      instance: undefined,
-      context: undefined,
-      engine: undefined,
-      wakeMs: Infinity,
-      deadlineMs: Infinity,
-      frozenMs: 0,
-      callsToDeath: Infinity,
-    };
-    this.#actors[plan.actor] = running;
-    this.#revive(running);
+    const thread = new SimulatedThread(plan);
+    this.#threads[plan.actor] = thread;
+    this.#revive(thread);
   }
 
   mailbox(actor: number): Mailbox {
     return this.#mailboxes[actor]!;
   }
   actor(actor: number): Actor | undefined {
-    return this.#actors[actor]?.instance;
+    return this.#threads[actor]?.instance;
   }
 
   /** The engine channel of an actor's incarnation, without its places to die. */
   engine(actor: number): EngineChannel | undefined {
-    return this.#actors[actor]?.engine;
+    return this.#threads[actor]?.engine;
   }
 
   /** Send from outside the actors (front end, tests). */
@@ -148,31 +112,28 @@ export class SimulatedHost {
 
   /** The actor's thread gets no processor for that long; its mailbox fills. */
   freeze(actor: number, durationMs: number): void {
-    const running = this.#actors[actor];
-    if (running !== undefined)
-      running.frozenMs = Math.max(running.frozenMs, this.clock.nowMs + durationMs);
+    this.#threads[actor]?.freezeUntil(this.clock.nowMs + durationMs);
   }
 
   /** Nobody dies any more: orderly shutdown begins, and the supervisor restarts nothing in it. */
   endDeaths(): void {
     this.#deathsEnded = true;
-    for (const running of this.#actors) if (running !== undefined) running.callsToDeath = Infinity;
+    for (const thread of this.#threads) thread?.dieAfter(Infinity);
   }
 
   /** An engine completion or a message: the actor steps after a random delay. */
   wake(actor: number): void {
-    const running = this.#actors[actor];
-    if (running === undefined) return;
-    const at = this.clock.nowMs + this.#options.random.next() * this.#options.wakeDelayMsMax;
-    if (at < running.wakeMs) running.wakeMs = at;
+    const thread = this.#threads[actor];
+    if (thread === undefined) return;
+    thread.wakeAt(this.clock.nowMs + this.#options.random.next() * this.#options.wakeDelayMsMax);
   }
 
   /** Lets the actor die in the middle of its next step, at its `calls`-th context call (or between steps: 0). */
   armDeath(actor: number, calls: number): void {
-    const running = this.#actors[actor];
-    if (running?.instance === undefined || this.#deathsEnded) return;
-    if (calls === 0) this.#kill(running, false);
-    else running.callsToDeath = calls;
+    const thread = this.#threads[actor];
+    if (thread?.instance === undefined || this.#deathsEnded) return;
+    if (calls === 0) this.#kill(thread, false);
+    else thread.dieAfter(calls);
   }
 
   deathsOf(actor: number): number {
@@ -184,9 +145,9 @@ export class SimulatedHost {
     for (let steps = 0; steps < stepsMax; steps++) {
       if (done()) return true;
       this.clock.runDue();
-      const running = this.#draw();
-      if (running !== undefined) {
-        this.#step(running);
+      const thread = this.#draw();
+      if (thread !== undefined) {
+        this.#step(thread);
         continue;
       }
       const next = this.#nextTimeMs();
@@ -196,105 +157,67 @@ export class SimulatedHost {
     return done();
   }
 
-  #draw(): Running | undefined {
-    let chosen: Running | undefined;
+  #draw(): SimulatedThread | undefined {
+    let chosen: SimulatedThread | undefined;
     let awake = 0;
-    for (const running of this.#actors) {
-      if (running?.instance === undefined) continue;
-      if (dueMs(running) > this.clock.nowMs) continue;
+    for (const thread of this.#threads) {
+      if (thread === undefined || thread.dueMs() > this.clock.nowMs) continue;
       awake++;
-      if (this.#options.random.below(awake) === 0) chosen = running;
+      if (this.#options.random.below(awake) === 0) chosen = thread;
     }
     return chosen;
   }
 
   #nextTimeMs(): number {
     let next = this.clock.nextDueMs();
-    for (const running of this.#actors) {
-      if (running?.instance !== undefined) next = Math.min(next, dueMs(running));
-    }
+    for (const thread of this.#threads) next = Math.min(next, thread?.dueMs() ?? Infinity);
     return next;
   }
 
-  #step(running: Running): void {
-    running.wakeMs = Infinity;
-    this.#options.observer?.stepped(running.plan.actor);
-    const mailbox = this.#mailboxes[running.plan.actor]!;
-    const inbox: Inbox = { next: () => mailbox.pop() };
-    try {
-      running.deadlineMs = running.instance!.step(inbox, this.#options.tables, running.context!);
-    } catch (error) {
-      if (!(error instanceof SimulatedDeath)) throw error;
-      this.#kill(running, true);
-      return;
-    }
-    if (mailbox.size() > 0) this.wake(running.plan.actor);
+  #step(thread: SimulatedThread): void {
+    const { actor } = thread.plan;
+    this.#options.observer?.stepped(actor);
+    const mailbox = this.#mailboxes[actor]!;
+    if (!thread.step({ next: () => mailbox.pop() }, this.#options.tables)) this.#kill(thread, true);
+    else if (mailbox.size() > 0) this.wake(actor);
   }
 
-  #kill(running: Running, inStep: boolean): void {
-    this.#options.observer?.died(running.plan.actor, running.epoch, inStep);
-    running.instance = undefined;
-    running.callsToDeath = Infinity;
-    running.deadlineMs = Infinity;
-    this.#deaths[running.plan.actor]!++;
+  #kill(thread: SimulatedThread, inStep: boolean): void {
+    const { actor } = thread.plan;
+    this.#options.observer?.died(actor, thread.epoch, inStep);
+    thread.end();
+    this.#deaths[actor]!++;
     this.clock.schedule(this.#options.random.next() * this.#options.restartDelayMsMax, () => {
-      this.#revive(running);
-      for (const other of this.#actors) {
-        if (other === undefined || other === running) continue;
-        this.send(other.plan.actor, {
-          kind: "actorRestarted",
-          actor: running.plan.actor,
-          epoch: running.epoch,
-        });
+      this.#revive(thread);
+      for (const other of this.#threads) {
+        if (other === undefined || other === thread) continue;
+        this.send(other.plan.actor, { kind: "actorRestarted", actor, epoch: thread.epoch });
       }
     });
   }
 
-  #revive(running: Running): void {
-    running.epoch++;
-    running.context = this.#context(running);
-    running.instance = running.plan.create(running.epoch, running.context);
-    running.wakeMs = this.clock.nowMs;
-    running.deadlineMs = Infinity;
+  #revive(thread: SimulatedThread): void {
+    thread.revive(this.clock.nowMs, () => this.#context(thread));
   }
 
-  #context(running: Running): ActorContext {
+  #context({ plan, epoch, engine }: SimulatedThread): SimulatedContext {
     const { random, log, hashBlocks, tables, readMembership } = this.#options;
-    const { actor } = running.plan;
-    const trace = this.#options.trace?.(actor) ?? NO_TRACE;
-    running.engine = running.plan.attachEngine?.(running.epoch);
-    const countCall = (): void => {
-      if (--running.callsToDeath <= 0) throw new SimulatedDeath(ACTOR_NAMES[actor]);
-    };
-    const engine =
-      running.engine === undefined ? undefined : new MortalChannel(running.engine, countCall);
     return {
-      epoch: running.epoch,
+      epoch,
       nowMs: () => this.clock.nowMs,
       random: () => random.next(),
       log,
-      trace: {
-        record: (event, slot, generation, first, second) => {
-          countCall();
-          trace.record(event, slot, generation, first, second);
-        },
-      },
+      trace: this.#options.trace?.(plan.actor) ?? NO_TRACE,
       get engine(): EngineChannel {
-        return engine ?? brokenInvariant("actor without an engine channel", actor);
+        return engine ?? brokenInvariant("actor without an engine channel", plan.actor);
       },
-      send: (to, message) => {
-        countCall();
-        this.send(to, message);
-      },
+      send: (to, message) => this.send(to, message),
       ...(readMembership === undefined ? {} : { readMembership }),
       room: (to) => this.#mailboxes[to]!.room(),
       // Pairs with the publishing store in lookup/answers.ts; here both run on one thread.
       readLookup: (slot) =>
         Atomics.load(tables.requests, tables.request(slot) + REQUEST_LOOKUP_WORD),
-      hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) => {
-        countCall();
-        return hashBlocks(tokenPage, hashPage, extrasPage, fromBlock, toBlock);
-      },
+      hashBlocks,
     };
   }
 }
