@@ -32,8 +32,6 @@ export type LookupRpcPlan =
       readonly worker: WorkerKeySpace;
       readonly channel: ChannelPlan;
       readonly wakeId: number;
-      /** To empty the pool when it is asked to. */
-      readonly engineId: number;
     };
 
 /** Everything that all threads of a runtime share, as plain data: made once by the runtime, posted to every actor thread. */

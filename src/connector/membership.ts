@@ -1,4 +1,5 @@
 import {
+  OUTCOME_CANCELLED,
   OUTCOME_ENGINE_DOWN,
   OUTCOME_IDENTITY_MISMATCH,
   OUTCOME_NONE,
@@ -9,7 +10,9 @@ export const MEMBERSHIP_UNKNOWN = 0;
 export const MEMBERSHIP_OPEN = 1;
 /** Other members keep other bytes under our keys. */
 export const MEMBERSHIP_CLOSED = 2;
-/** By MEMBERSHIP_ number. */
+/** Published in the stead of the others while a reset is under way. */
+export const MEMBERSHIP_PAUSED = 3;
+/** By MEMBERSHIP_ number, PAUSED apart: that says nothing about the member. */
 export const MEMBERSHIP_NAMES = ["unknown", "open", "closed"] as const;
 export type MembershipName = (typeof MEMBERSHIP_NAMES)[number];
 
@@ -19,5 +22,6 @@ export type MembershipName = (typeof MEMBERSHIP_NAMES)[number];
  */
 export function membershipRefusal(membership: number): number {
   if (membership === MEMBERSHIP_OPEN) return OUTCOME_NONE;
+  if (membership === MEMBERSHIP_PAUSED) return OUTCOME_CANCELLED;
   return membership === MEMBERSHIP_CLOSED ? OUTCOME_IDENTITY_MISMATCH : OUTCOME_ENGINE_DOWN;
 }

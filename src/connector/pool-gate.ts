@@ -1,13 +1,16 @@
 import { OUTCOME_CANCELLED, OUTCOME_NONE } from "../actors/messages.ts";
 import type { Lookups } from "./lookups.ts";
-import { MEMBERSHIP_OPEN, membershipRefusal } from "./membership.ts";
+import { MEMBERSHIP_OPEN, MEMBERSHIP_PAUSED, membershipRefusal } from "./membership.ts";
 import type { SchedulerPorts } from "./ports.ts";
 
 /** Whether the scheduler side may look into the pool and save to it: as a member that agrees with the others, and not amid a reset. */
 export class PoolGate {
   readonly #ports: Pick<SchedulerPorts, "readMembership">;
   readonly #lookups: Pick<Lookups, "forgetAnswers">;
+  /** By the attached loop's own reset. */
   #paused = false;
+  /** As seen last: a reset that another process or the HTTP server has asked for. */
+  #heldBack = false;
 
   constructor(
     ports: Pick<SchedulerPorts, "readMembership">,
@@ -19,10 +22,11 @@ export class PoolGate {
 
   /** Why the pool is not used now, an OUTCOME_ code; OUTCOME_NONE: it is. */
   refusal(): number {
-    const { readMembership } = this.#ports;
-    const refusal = membershipRefusal(
-      readMembership === undefined ? MEMBERSHIP_OPEN : readMembership(),
-    );
+    const membership = this.#ports.readMembership?.() ?? MEMBERSHIP_OPEN;
+    const heldBack = membership === MEMBERSHIP_PAUSED;
+    if (heldBack && !this.#heldBack) this.#lookups.forgetAnswers();
+    this.#heldBack = heldBack;
+    const refusal = membershipRefusal(membership);
     return refusal === OUTCOME_NONE && this.#paused ? OUTCOME_CANCELLED : refusal;
   }
 

@@ -8,14 +8,21 @@ export interface ResetOptions {
 
 /**
  * vLLM's ACK or NACK, with the reason. BUSY: requests or transfers are under way, nothing was removed; pause and try again.
- * SAVES_IN_FLIGHT: saves did not end within save_timeout_ms, nothing was removed. KEYS_LEFT: some keys were in use all that time,
- * or others went on saving. IDENTITY_MISMATCH: the pool is closed for this member, and what is there is not its own. ENGINE: it did not do it.
+ * SAVES_IN_FLIGHT, LOADS_IN_FLIGHT: some did not end within save_timeout_ms, nothing was removed. KEYS_LEFT: some keys were in use
+ * all that time, or others went on saving. IDENTITY_MISMATCH: the pool is closed for this member, and what is there is not its own.
+ * ENGINE: it did not do it.
  */
 export type ResetAnswer =
   | { readonly acknowledged: true; readonly removedKeys: number }
   | {
       readonly acknowledged: false;
-      readonly reason: "BUSY" | "SAVES_IN_FLIGHT" | "KEYS_LEFT" | "IDENTITY_MISMATCH" | "ENGINE";
+      readonly reason:
+        | "BUSY"
+        | "SAVES_IN_FLIGHT"
+        | "LOADS_IN_FLIGHT"
+        | "KEYS_LEFT"
+        | "IDENTITY_MISMATCH"
+        | "ENGINE";
       /** For a person. */
       readonly problem: string;
     };

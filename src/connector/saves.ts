@@ -1,4 +1,4 @@
-import { OUTCOME_HIT, OUTCOME_NONE } from "../actors/messages.ts";
+import { OUTCOME_CANCELLED, OUTCOME_HIT, OUTCOME_NONE } from "../actors/messages.ts";
 import { JOB_CHUNK_FIRST, JOB_GENERATION, NONE } from "../blocks/layout.ts";
 import { brokenInvariant, MooncakeKvError } from "../errors.ts";
 import type { Deadlines } from "../blocks/deadlines.ts";
@@ -86,7 +86,7 @@ export class Saves {
   finalStates(slot: number, states: readonly BoundaryState[], computedTokens: number): void {
     if (this.#planned === null || this.#saverGone || this.#gate.refusal() !== OUTCOME_NONE) return;
     const job = this.#planned.createFinal(slot, states, computedTokens);
-    if (job === NONE) return;
+    if (job === NONE || !this.#admitted(job)) return;
     // A loop that builds no more steps never starts it: its deadline releases it then.
     this.#deadlines.set(job, this.#ports.nowMs() + this.#ports.settings.saveTimeoutMs);
     this.#final.push(job);
@@ -129,9 +129,16 @@ export class Saves {
 
   /** States that no other save of the step took, then what requests left when they ended. */
   #announceStates(metadata: ConnectorMetadata, deadline: number): void {
-    if (this.#planned === null || this.#gate.refusal() !== OUTCOME_NONE) return;
-    for (let next = this.#planned.nextStates(); next !== null; next = this.#planned.nextStates())
-      if (next.job !== NONE) this.#hand(next.job, metadata, deadline);
+    if (this.#planned === null) return;
+    const refusal = this.#gate.refusal();
+    if (refusal !== OUTCOME_NONE && refusal !== OUTCOME_CANCELLED) return;
+    for (
+      let next = refusal === OUTCOME_NONE ? this.#planned.nextStates() : null;
+      next !== null;
+      next = this.#planned.nextStates()
+    )
+      if (next.job !== NONE && this.#admitted(next.job)) this.#hand(next.job, metadata, deadline);
+    // A reset waits for these.
     for (const job of this.#final) this.#hand(job, metadata, deadline);
     this.#final.length = 0;
   }
@@ -151,7 +158,14 @@ export class Saves {
     if (due === NONE) return;
     if (this.#gate.refusal() !== OUTCOME_NONE) return this.#trackers.postponed(slot);
     const job = this.#create(slot, due);
-    if (job !== NONE) this.#hand(job, metadata, deadline);
+    if (job !== NONE && this.#admitted(job)) this.#hand(job, metadata, deadline);
+  }
+
+  /** A reset that began after the first look may have looked for saves before the job was there: then its pause is seen now. */
+  #admitted(job: number): boolean {
+    if (this.#gate.refusal() === OUTCOME_NONE) return true;
+    this.#takeBack(job);
+    return false;
   }
 
   #check(index: number): void {
@@ -180,14 +194,15 @@ export class Saves {
 
   /** A loop whose step was refused does not run it: a save of it would put blocks into the pool that nobody computed. */
   #undo(metadata: ConnectorMetadata): void {
-    while (metadata.saveCount > 0) {
-      const job = metadata.saves[metadata.saveCount - 1]!;
-      const slot = this.#jobs.slot(job);
-      const first = this.#jobs.word(job, JOB_CHUNK_FIRST);
-      if (!this.#unstarted.release(job)) brokenInvariant("a save of an open step was started", job);
-      if (slot !== NONE)
-        this.#trackers.saveUndone(slot, first * this.#ports.tables.dimensions.blockSize);
-    }
+    while (metadata.saveCount > 0) this.#takeBack(metadata.saves[metadata.saveCount - 1]!);
+  }
+
+  #takeBack(job: number): void {
+    const slot = this.#jobs.slot(job);
+    const first = this.#jobs.word(job, JOB_CHUNK_FIRST);
+    if (!this.#unstarted.release(job)) brokenInvariant("a save of an open step was started", job);
+    if (slot !== NONE)
+      this.#trackers.saveUndone(slot, first * this.#ports.tables.dimensions.blockSize);
   }
 
   ended(job: number, outcome: number): void {

@@ -15,6 +15,7 @@ import { FAILURE_BASE, IN_FLIGHT } from "../../src/connector/hooks.ts";
 import {
   MEMBERSHIP_CLOSED,
   MEMBERSHIP_OPEN,
+  MEMBERSHIP_PAUSED,
   MEMBERSHIP_UNKNOWN,
 } from "../../src/connector/membership.ts";
 import { ConnectorBench } from "./connector-bench.ts";
@@ -83,19 +84,44 @@ test("closed: no save is made; open again, the next step makes it, decoding or n
   expect(bench.hooks.liveJobs()).toBe(0);
 });
 
-test("amid a reset: lookups are cancelled at once, answers forgotten, saves wait", () => {
-  const { bench } = world(MEMBERSHIP_OPEN);
-  const [answered, fresh] = [bench.addRequest(100), bench.addRequest(64)];
-  bench.hooks.matchedTokens(answered, 0);
-  bench.answerHit(answered, 64);
-  bench.take("lookup");
-  bench.hooks.gate.pause();
-  expect(bench.hooks.matchedTokens(fresh, 0)).toBe(FAILURE_BASE - OUTCOME_CANCELLED);
-  expect(startSave(bench, fresh, 64)).toBe(NONE);
-  bench.hooks.gate.resume();
-  // What it had found before is not used: it asks anew.
-  expect(bench.hooks.matchedTokens(answered, 0)).toBe(IN_FLIGHT);
-  expect(bench.take("lookup")).toHaveLength(1);
-  bench.setTokens(fresh, 65);
-  expect(startSave(bench, fresh, 1, 64)).not.toBe(NONE);
+test.each(["the loop's own", "another's"])(
+  "amid %s reset: lookups are cancelled at once, answers forgotten, saves wait",
+  (whose) => {
+    const { bench, state } = world(MEMBERSHIP_OPEN);
+    const [answered, fresh] = [bench.addRequest(100), bench.addRequest(64)];
+    bench.hooks.matchedTokens(answered, 0);
+    bench.answerHit(answered, 64);
+    bench.take("lookup");
+    const own = whose === "the loop's own";
+    if (own) bench.hooks.gate.pause();
+    else state.membership = MEMBERSHIP_PAUSED;
+    expect(bench.hooks.matchedTokens(fresh, 0)).toBe(FAILURE_BASE - OUTCOME_CANCELLED);
+    expect(startSave(bench, fresh, 64)).toBe(NONE);
+    if (own) bench.hooks.gate.resume();
+    else state.membership = MEMBERSHIP_OPEN;
+    // What it had found before is not used: it asks anew.
+    expect(bench.hooks.matchedTokens(answered, 0)).toBe(IN_FLIGHT);
+    expect(bench.take("lookup")).toHaveLength(1);
+    bench.setTokens(fresh, 65);
+    expect(startSave(bench, fresh, 1, 64)).not.toBe(NONE);
+  },
+);
+
+test("a reset that begins while a save is written down: the save is taken back and made later", () => {
+  let looks = 0;
+  const bench = new ConnectorBench({
+    // Open at the look before the save is written, paused at the one after.
+    readMembership: () => (++looks === 2 ? MEMBERSHIP_PAUSED : MEMBERSHIP_OPEN),
+  });
+  const slot = bench.addRequest(64);
+  expect(startSave(bench, slot, 64)).toBe(NONE);
+  expect(looks).toBe(2);
+  expect(bench.hooks.liveJobs()).toBe(0);
+  expect(bench.pinnedBlocks()).toEqual([]);
+  bench.setTokens(slot, 65);
+  const job = startSave(bench, slot, 1, 64);
+  expect(bench.pinnedBlocks()).toHaveLength(5);
+  saveDone(bench, job, OUTCOME_HIT);
+  apply(bench);
+  expect(bench.hooks.liveJobs()).toBe(0);
 });

@@ -47,6 +47,7 @@ class Pool {
       timeoutMs,
       nowMs: () => this.nowMs,
       sleep: async (milliseconds) => void (this.nowMs += milliseconds),
+      ended: () => false,
       log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
     });
   }

@@ -38,6 +38,7 @@ test("a restart that cannot be announced is a death, not an unhandled rejection"
       throw new Error("mailbox full");
     },
     onGivenUp: () => void gone++,
+    resetPool: async () => false,
     restartLimits: LIMITS,
   });
   const code = `

@@ -6,7 +6,7 @@ import { NONE } from "../../blocks/layout.ts";
 import { serveThreadControl } from "../control/thread-control.ts";
 import { ACTOR_LOOKUP } from "../messages.ts";
 import type { ActorThreadData } from "../plan.ts";
-import type { FailOrder, LifeCycle } from "../supervision/supervisor.ts";
+import type { FromThread, ToThread } from "../supervision/thread-messages.ts";
 import { createActor } from "./create-actor.ts";
 import { openLookupRpc } from "./lookup-rpc/lookup-rpc-thread.ts";
 import { openThreadContext } from "./thread-context.ts";
@@ -41,18 +41,26 @@ function main(data: ThreadData): void {
   const counters = new CounterBlock(plan.counters, actor);
   if (epoch > 1) counters.resetGauges();
   const logger = openThreadLog(actor, plan.logLevel);
+  const notify = (message: FromThread): void => parentPort?.postMessage(message);
   // The host is made last; what arrives on the socket comes later still.
   const wake = (): void => host.wake();
   const rpc =
     actor === ACTOR_LOOKUP && plan.lookupRpc !== null
-      ? openLookupRpc(plan.lookupRpc, { ...data, ends, native, logger, counters, wake })
+      ? openLookupRpc(plan.lookupRpc, {
+          ...data,
+          ends,
+          native,
+          logger,
+          counters,
+          wake,
+          askRuntime: notify,
+        })
       : null;
   const live = openThreadContext(data, ends, native, { engine, logger, remote: rpc?.remote });
   const { tick } = live;
   const recording = startRecording(data, ends, live.context, engine);
   const context = recording?.context ?? live.context;
   const wakeId = plan.wakeIds[actor]!;
-  const notify = (message: LifeCycle): void => parentPort?.postMessage(message);
   const instance = createActor({
     data,
     ends: {
@@ -80,8 +88,9 @@ function main(data: ThreadData): void {
       notify({ lifeCycle: "stopped", inFlight: engine?.inFlight() ?? 0 });
     },
   });
-  parentPort?.on("message", ({ order }: FailOrder) => {
-    if (order === "fail") host.failNextStep();
+  parentPort?.on("message", (message: ToThread) => {
+    if (message.order === "fail") host.failNextStep();
+    else rpc?.resetAnswered(message);
   });
   // Orders do not keep a thread alive that has stopped.
   parentPort?.unref();

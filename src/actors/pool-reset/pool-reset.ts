@@ -13,6 +13,8 @@ export interface PoolResetParts extends ResetScopeInput {
   readonly timeoutMs: number;
   readonly nowMs: () => number;
   readonly sleep: (milliseconds: number) => Promise<void>;
+  /** The runtime stops. */
+  readonly ended: () => boolean;
   readonly log: Log;
 }
 
@@ -23,8 +25,9 @@ const KEYS_POLL_MS = 250;
 const KEYS_LISTED_MAX = 16;
 
 /**
- * vLLM's reset: waits for the saves in flight, which would fill the pool again, and removes this deployment's keys. Whoever calls it
- * holds new saves and lookups back until it is over. Never rejects for what the engine does.
+ * vLLM's reset: waits for the saves in flight, which would fill the pool again, and for loads, whose values must not be written over
+ * while they are read; then removes this deployment's keys. Whoever calls it holds new saves and lookups back until it is over.
+ * Never rejects for what the engine does.
  */
 export async function resetPool(parts: PoolResetParts): Promise<ResetAnswer> {
   const deadlineMs = parts.nowMs() + parts.timeoutMs;
@@ -38,12 +41,13 @@ export async function resetPool(parts: PoolResetParts): Promise<ResetAnswer> {
 
 async function drain(parts: PoolResetParts, deadlineMs: number): Promise<ResetAnswer | null> {
   for (;;) {
-    const { saves } = transfersInFlight(parts.tables);
-    if (saves === 0) return null;
+    const { saves, loads } = transfersInFlight(parts.tables);
+    if (saves === 0 && loads === 0) return null;
+    if (parts.ended()) return refuseReset("ENGINE", "the runtime stops");
     if (parts.nowMs() >= deadlineMs)
       return refuseReset(
-        "SAVES_IN_FLIGHT",
-        `${saves} saves did not end within ${parts.timeoutMs} ms`,
+        saves > 0 ? "SAVES_IN_FLIGHT" : "LOADS_IN_FLIGHT",
+        `${saves} saves and ${loads} loads did not end within ${parts.timeoutMs} ms`,
       );
     await parts.sleep(DRAIN_POLL_MS);
   }

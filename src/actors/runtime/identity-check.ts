@@ -7,6 +7,7 @@ import {
   MEMBERSHIP_CLOSED,
   MEMBERSHIP_NAMES,
   MEMBERSHIP_OPEN,
+  MEMBERSHIP_PAUSED,
   MEMBERSHIP_UNKNOWN,
 } from "../../connector/membership.ts";
 import type { MembershipName } from "../../connector/membership.ts";
@@ -24,7 +25,7 @@ export interface IdentityCheckOptions {
   readonly timeoutMs: number;
   /** Runs `action` after `delayMs` unless the returned function is called first; must not keep the process alive. */
   readonly after: (delayMs: number, action: () => void) => () => void;
-  /** Tells the scheduler side: a MEMBERSHIP_ number. */
+  /** Tells the scheduler side: a MEMBERSHIP_ number, PAUSED amid a reset. */
   readonly publish: (membership: number) => void;
   readonly trace: TraceWriter;
   readonly log: Log;
@@ -62,6 +63,7 @@ export class IdentityCheck {
   #checking: Promise<void> | undefined;
   #cancelNext: (() => void) | undefined;
   #retryMs = RETRY_MIN_MS;
+  #paused = false;
   #closed = false;
 
   constructor(options: IdentityCheckOptions) {
@@ -75,6 +77,16 @@ export class IdentityCheck {
       differences: this.#membership === MEMBERSHIP_CLOSED ? this.#compared.bytes : [],
       keyDifferences: this.#compared.keys,
     };
+  }
+
+  /** A reset is under way: until `resume` the scheduler side neither looks up nor saves. */
+  pause(): void {
+    this.#paused = true;
+    this.#publish();
+  }
+  resume(): void {
+    this.#paused = false;
+    this.#publish();
   }
 
   /** The engine's state, now and after each change. A pool that was lost may come back with other members in it. */
@@ -93,11 +105,14 @@ export class IdentityCheck {
   /** Resolves when an answer is there, or after `timeoutMs`; at once while the engine is not open. Never rejects. */
   async settle(timeoutMs: number): Promise<void> {
     if (this.#checking === undefined || !this.#engineOpen) return;
+    await this.#within(timeoutMs, this.#answered());
+  }
+  async #within(timeoutMs: number, done: Promise<void>): Promise<void> {
     let cancel = (): void => undefined;
     const late = new Promise<void>((resolve) => {
       cancel = this.#options.after(timeoutMs, resolve);
     });
-    await Promise.race([this.#answered(), late]);
+    await Promise.race([done, late]);
     cancel();
   }
   async #answered(): Promise<void> {
@@ -115,10 +130,13 @@ export class IdentityCheck {
     return this.#checking;
   }
 
-  /** For whoever knows of a change: a check that began before may not have seen it. */
-  async checkAnew(): Promise<void> {
-    await this.#checking;
-    await this.check();
+  /** For whoever knows of a change: a check that began before may not have seen it. Waits at most `timeoutMs` for it. */
+  async checkAnew(timeoutMs = Infinity): Promise<void> {
+    const checked = (async () => {
+      await this.#checking;
+      await this.check();
+    })();
+    await (timeoutMs === Infinity ? checked : this.#within(timeoutMs, checked));
   }
 
   close(): void {
@@ -211,9 +229,9 @@ export class IdentityCheck {
   #become(membership: number): void {
     const before = this.#membership;
     if (before === membership) return;
-    const { publish, trace, log, key } = this.#options;
+    const { trace, log, key } = this.#options;
     this.#membership = membership;
-    publish(membership);
+    this.#publish();
     if (membership === MEMBERSHIP_CLOSED)
       trace.record("poolClosed", NONE, NONE, this.#compared.bytes.length, NONE);
     else if (membership === MEMBERSHIP_OPEN)
@@ -225,6 +243,10 @@ export class IdentityCheck {
       { key },
       "the pool is open to this member again: what is published there agrees with it",
     );
+  }
+
+  #publish(): void {
+    this.#options.publish(this.#paused ? MEMBERSHIP_PAUSED : this.#membership);
   }
 
   #warnOfKeys({ field, ours, theirs }: IdentityDifference): void {

@@ -203,7 +203,7 @@ export class RuntimeResources {
     const worker = this.#worker(options, this.#share(tables.hashPages));
     const wakeId = native.wakeReserve();
     const channel = this.#channel(FOREIGN_CHANNEL_SHAPE, wakeId);
-    return { role: "server", path, tables, worker, channel, wakeId, engineId: this.engineId };
+    return { role: "server", path, tables, worker, channel, wakeId };
   }
 }
 

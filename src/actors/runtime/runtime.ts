@@ -1,11 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { TableDimensions } from "../../blocks/tables.ts";
 import type { ConnectorConfig } from "../../config/connector-config.ts";
-import { HASH_ALGORITHMS } from "../../config/kv-cache-config.ts";
 import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
 import { releaseEndedOwner } from "../../connector/embedded/ownership.ts";
 import type { ResetAnswer, ResetOptions } from "../../connector/reset-answer.ts";
-import { KvEventSource } from "../../events/event-source.ts";
+import type { KvEventSource } from "../../events/event-source.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import { workerEntry } from "../../worker-entry.ts";
 import type { ActorControlClient } from "../control/actor-control.ts";
@@ -31,11 +30,12 @@ import {
   type SchedulerLimits,
 } from "../plan.ts";
 import { EngineWatch } from "./engine-watch.ts";
+import { eventActors, openEventSource } from "./event-rings.ts";
 import type { IdentityCheck } from "./identity-check.ts";
 import { type KvMemory, openKvMemory } from "./kv-memory.ts";
 import { refusePlans } from "./refuse-plans.ts";
 import { warnOfRandomHashes, watchMembership } from "./membership.ts";
-import { resetRuntimePool } from "./reset.ts";
+import { PoolResets } from "./reset.ts";
 import { RuntimeResources } from "./resources.ts";
 import { isIndispensable, superviseActors, type SupervisedActors } from "./supervised-actors.ts";
 import { dumpState, type StateDump } from "./state-dump.ts";
@@ -87,6 +87,7 @@ export class Runtime {
   readonly membership: IdentityCheck;
   readonly #resources: RuntimeResources;
   readonly #options: RuntimeOptions;
+  readonly #resets: PoolResets;
   readonly #started: number[] = [];
   readonly #supervised: SupervisedActors;
   #stopping: Promise<number> | undefined;
@@ -123,6 +124,7 @@ export class Runtime {
       log,
       audience: () =>
         options.scheduler === null ? [...this.#started, ACTOR_SCHEDULER] : this.#started,
+      resetPool: (deadlineMs) => this.#resets.resetForPeer(deadlineMs),
       ...(options.restartLimits === undefined ? {} : { restartLimits: options.restartLimits }),
     });
     this.supervisor = this.#supervised.supervisor;
@@ -143,6 +145,8 @@ export class Runtime {
       control: this.plan.control,
       trace: this.#supervised.trace,
     });
+    const { ends, membership, kvEvents } = this;
+    this.#resets = new PoolResets({ ...options, engineId, ends, membership, kvEvents });
   }
 
   /** Starts all actor threads and waits a while for engine and membership. On failure everything that was started is stopped again and the error is thrown. */
@@ -186,9 +190,9 @@ export class Runtime {
     return dumpState(this.plan, this.ends, this.supervisor, this.engine.status());
   }
 
-  /** Whoever calls it holds saves and lookups back meanwhile; see `pool-reset`. */
+  /** Saves and lookups are held back meanwhile; see `PoolResets`. */
   resetPool(options: ResetOptions): Promise<ResetAnswer> {
-    return resetRuntimePool(this, this.#options, options);
+    return this.#resets.reset(options);
   }
 
   /**
@@ -251,6 +255,7 @@ export class Runtime {
     const deadlineMs = this.ends.nowMs() + timeoutMs;
     this.supervisor.beginShutdown();
     this.#supervised.endDrains();
+    this.#resets.end();
     // The scheduler drains through the others, so it goes first and alone.
     for (const group of [
       [ACTOR_SCHEDULER],
@@ -280,21 +285,4 @@ export class Runtime {
     for (const regionId of this.regionIds) this.native.regionRelease(regionId);
     return inFlight;
   }
-}
-
-/** The saver tells of the pool's blocks, the built-in scheduler of local ones. */
-function eventActors({ scheduler }: RuntimeOptions): number[] {
-  return scheduler === null ? [ACTOR_SAVER] : [ACTOR_SCHEDULER, ACTOR_SAVER];
-}
-function openEventSource(
-  { kvEvents, kvCache }: RuntimeOptions,
-  { eventRings }: RuntimePlan,
-): KvEventSource | null {
-  if (kvEvents === undefined || eventRings === null) return null;
-  return new KvEventSource({
-    rings: Object.values(eventRings),
-    digestBytes: HASH_ALGORITHMS[kvCache.hashAlgorithm].digestBytes,
-    integerHashes: kvEvents.integerHashes,
-    groups: kvCache.groups,
-  });
 }

@@ -38,9 +38,11 @@ export function superviseActors(parts: {
   readonly log: Log;
   /** Who gets messages about others: ACTOR_ numbers. */
   readonly audience: () => readonly number[];
+  /** See SupervisorOptions. */
+  readonly resetPool: (deadlineMs: number) => Promise<boolean>;
   readonly restartLimits?: RestartLimits;
 }): SupervisedActors {
-  const { plan, ends, native, log, audience, restartLimits } = parts;
+  const { plan, ends, native, log, audience, resetPool, restartLimits } = parts;
   const counters = new CounterBlock(plan.counters, ACTOR_SUPERVISOR);
   const trace = openThreadTrace(plan, ACTOR_SUPERVISOR, 1, native);
   const drains: (() => void)[] = [];
@@ -69,6 +71,7 @@ export function superviseActors(parts: {
       if (channel === undefined) tell();
       else drains.push(drainChannel(channel, native, epoch + 1, tell));
     },
+    resetPool,
     ...(restartLimits === undefined ? {} : { restartLimits }),
   });
   return {

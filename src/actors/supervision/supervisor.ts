@@ -5,17 +5,7 @@ import { ActorControlClient } from "../control/actor-control.ts";
 import { ACTOR_NAMES } from "../messages.ts";
 import type { Log } from "../step.ts";
 import { RESTART_LIMITS, RestartPolicy, type RestartLimits } from "./restart-policy.ts";
-
-/** Life-cycle messages from an actor's worker thread to the supervisor; everything else goes through mailboxes. */
-export type LifeCycle =
-  | { readonly lifeCycle: "ready" }
-  | { readonly lifeCycle: "stopped"; readonly inFlight: number }
-  | { readonly lifeCycle: "failed"; readonly message: string };
-
-/** From the supervisor to an actor's thread: throw in the middle of the next step that takes a message. */
-export interface FailOrder {
-  readonly order: "fail";
-}
+import type { FailOrder, FromThread, ResetAnswered, ResetRequest } from "./thread-messages.ts";
 
 /** A step of the largest model that runs here takes seconds; after that the thread is ended all the same. */
 const EXIT_REQUEST_TIMEOUT_MS = 30_000;
@@ -52,6 +42,8 @@ export interface SupervisorOptions {
   readonly onRestarted: (actor: number, epoch: number) => void;
   /** Runs when an actor is given up: no thread of it lives, and none will. Tells the other actors. */
   readonly onGivenUp: (actor: number, epoch: number) => void;
+  /** An actor's thread asks on behalf of another process; true when it is done by the deadline. Must not reject. */
+  readonly resetPool: (deadlineMs: number) => Promise<boolean>;
   readonly restartLimits?: RestartLimits;
 }
 
@@ -180,7 +172,8 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
         });
         void this.#end(supervised);
       }, thread.startTimeoutMs);
-      worker.on("message", (message: LifeCycle) => {
+      worker.on("message", (message: FromThread) => {
+        if ("request" in message) return void this.#reset(worker, message);
         // The error itself says more, and may come before this message or after it.
         if (message.lifeCycle === "failed") cause ??= new Error(message.message);
         if (message.lifeCycle !== "ready") return;
@@ -207,6 +200,12 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
     }).then(() => {
       supervised.policy.everReady = true;
     });
+  }
+
+  async #reset(worker: Worker, { id, deadlineMs }: ResetRequest): Promise<void> {
+    const acknowledged = await this.#options.resetPool(deadlineMs);
+    // To a thread that has ended meanwhile this does nothing.
+    worker.postMessage({ order: "resetAnswered", id, acknowledged } satisfies ResetAnswered);
   }
 
   #died(supervised: Supervised, epoch: number, cause: Error): void {

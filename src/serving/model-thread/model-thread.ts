@@ -6,7 +6,7 @@ import { openThreadLog } from "../../actors/hosts/thread-log.ts";
 import { openThreadTrace } from "../../actors/hosts/thread-trace.ts";
 import { ACTOR_MODEL, ACTOR_SCHEDULER, type RunStep } from "../../actors/messages.ts";
 import { CONTROL_MODEL_EXIT_WORD, type RuntimePlan } from "../../actors/plan.ts";
-import type { LifeCycle } from "../../actors/supervision/supervisor.ts";
+import type { LifeCycle } from "../../actors/supervision/thread-messages.ts";
 import { NONE, STEP_SEQUENCES } from "../../blocks/layout.ts";
 import { loadNative } from "../../native/load.ts";
 import type { PreparedModel } from "../model/prepared-model.ts";

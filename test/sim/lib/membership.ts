@@ -2,6 +2,7 @@ import { SeededRandom } from "../../../src/actors/hosts/simulated/random.ts";
 import {
   MEMBERSHIP_CLOSED,
   MEMBERSHIP_OPEN,
+  MEMBERSHIP_PAUSED,
   MEMBERSHIP_UNKNOWN,
 } from "../../../src/connector/membership.ts";
 
@@ -12,6 +13,8 @@ const CHANGES_MAX = 6;
 /** Requests arrive within so long. */
 const SPAN_MS = 420;
 
+const STATES = [MEMBERSHIP_UNKNOWN, MEMBERSHIP_OPEN, MEMBERSHIP_CLOSED, MEMBERSHIP_PAUSED];
+
 /** MEMBERSHIP_ of one run by its time: in most runs open throughout, in the others it changes several times. */
 export function membershipOf(seed: number): (nowMs: number) => number {
   const random = new SeededRandom(seed ^ SALT);
@@ -19,8 +22,7 @@ export function membershipOf(seed: number): (nowMs: number) => number {
   const count = 1 + random.below(CHANGES_MAX);
   const changes = Array.from({ length: count }, () => ({
     atMs: random.next() * SPAN_MS,
-    state:
-      [MEMBERSHIP_UNKNOWN, MEMBERSHIP_OPEN, MEMBERSHIP_CLOSED][random.below(3)] ?? MEMBERSHIP_OPEN,
+    state: STATES[random.below(STATES.length)] ?? MEMBERSHIP_OPEN,
   })).toSorted((left, right) => left.atMs - right.atMs);
   return (nowMs) => changes.findLast(({ atMs }) => atMs <= nowMs)?.state ?? MEMBERSHIP_OPEN;
 }

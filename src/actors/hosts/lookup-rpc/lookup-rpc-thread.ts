@@ -1,21 +1,19 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { ConnectorConfig } from "../../../config/connector-config.ts";
 import { HASH_ALGORITHMS, type KvCacheConfig } from "../../../config/kv-cache-config.ts";
 import { Tables } from "../../../blocks/tables.ts";
-import { modelNameInKeys } from "../../../keys/pool-keys.ts";
 import type { NativeBinding } from "../../../native/binding.ts";
-import { EngineCalls } from "../../../store/engine-calls.ts";
 import { attachNativeChannel } from "../../../store/native-channel.ts";
 import { COUNTERS, type CounterBlock } from "../../../trace/counters.ts";
 import { LOOKUP_RPC_OUTCOMES } from "../../../trace/families.ts";
 import { ForeignLookups } from "../../lookup/foreign/foreign-lookups.ts";
 import { CONTROL_MEMBERSHIP_WORD, type LookupRpcPlan, type RuntimePlan } from "../../plan.ts";
-import { resetPool } from "../../pool-reset/pool-reset.ts";
 import type { RemoteLookups } from "../../step.ts";
+import type { ResetAnswered, ResetRequest } from "../../supervision/thread-messages.ts";
 import type { ThreadEnds } from "../thread-ends.ts";
 import { LookupClient } from "./lookup-client.ts";
 import { LookupServer } from "./lookup-server.ts";
+import { ResetRequests } from "./reset-requests.ts";
 import { claimSocketPath } from "./socket-path.ts";
 
 /** The lookup socket in the lookup actor's thread. */
@@ -24,6 +22,8 @@ export interface LookupRpcThread {
   readonly remote: RemoteLookups | undefined;
   /** Of a server: questions are taken from now on. Rejects when the socket cannot be opened. */
   readonly opened: Promise<void>;
+  /** The runtime's thread has answered a request that was sent with `askRuntime`. */
+  resetAnswered(answer: ResetAnswered): void;
   close(): void;
 }
 
@@ -38,6 +38,8 @@ export interface LookupRpcParts {
   readonly counters: CounterBlock;
   /** Starts a turn of the lookup actor's host. */
   readonly wake: () => void;
+  /** Sends to the runtime's thread. */
+  readonly askRuntime: (request: ResetRequest) => void;
 }
 
 export function openLookupRpc(rpc: LookupRpcPlan, parts: LookupRpcParts): LookupRpcThread {
@@ -51,15 +53,23 @@ export function openLookupRpc(rpc: LookupRpcPlan, parts: LookupRpcParts): Lookup
     log: logger,
     wake,
   });
-  return { remote: client, opened: Promise.resolve(), close: () => client.close() };
+  return {
+    remote: client,
+    opened: Promise.resolve(),
+    // A client asks for no reset.
+    resetAnswered: () => undefined,
+    close: () => client.close(),
+  };
 }
 
 type ServerPlan = Extract<LookupRpcPlan, { role: "server" }>;
 
 /** vLLM's LookupKeyServer: this process answers schedulers of others. */
 function serveLookups(rpc: ServerPlan, parts: LookupRpcParts): LookupRpcThread {
-  const { connector, native, logger, counters } = parts;
+  const { connector, ends, native, logger, counters, askRuntime } = parts;
   const foreign = new ForeignHost(rpc, parts);
+  const { saveTimeoutMs } = connector;
+  const resets = new ResetRequests({ post: askRuntime, saveTimeoutMs, nowMs: ends.nowMs });
   let closed = false;
   let server: LookupServer | undefined;
   const open = async (): Promise<void> => {
@@ -71,7 +81,7 @@ function serveLookups(rpc: ServerPlan, parts: LookupRpcParts): LookupRpcThread {
         connector.capacityOnly
           ? answered({ hitTokens: 0, tails: [] }, null)
           : foreign.ask(request, answered),
-      reset: () => reset(rpc, parts),
+      reset: () => resets.ask(),
       count: (outcome) =>
         counters.add(COUNTERS.lookupRpc + LOOKUP_RPC_OUTCOMES.indexOf(outcome), 1),
       log: logger,
@@ -82,8 +92,10 @@ function serveLookups(rpc: ServerPlan, parts: LookupRpcParts): LookupRpcThread {
   return {
     remote: undefined,
     opened: open(),
+    resetAnswered: (answer) => resets.answered(answer),
     close: () => {
       closed = true;
+      resets.close();
       server?.close();
       foreign.close();
       native.wakeClose(rpc.wakeId);
@@ -163,21 +175,4 @@ class ForeignHost {
     else if (nextMs !== Infinity)
       this.#timer = setTimeout(() => this.#step(), nextMs - this.#stepMs + 1);
   }
-}
-
-/** vLLM's reset is the forced one; with a cache_prefix only what lies under it goes all the same. */
-async function reset(rpc: ServerPlan, parts: LookupRpcParts): Promise<boolean> {
-  const { connector, kvCache, ends, native, logger } = parts;
-  const answer = await resetPool({
-    calls: new EngineCalls({ native, engineId: rpc.engineId }),
-    tables: ends.tables,
-    cachePrefix: connector.cachePrefix,
-    model: modelNameInKeys(kvCache.modelName),
-    force: true,
-    timeoutMs: connector.saveTimeoutMs,
-    nowMs: ends.nowMs,
-    sleep: (milliseconds) => sleep(milliseconds),
-    log: logger,
-  });
-  return answer.acknowledged;
 }

@@ -29,7 +29,7 @@ export interface LookupServerOptions {
     request: LookupRequest,
     answered: (reply: LookupReply, failure: ForeignFailure | null) => void,
   ) => void;
-  /** Empties the pool; false when that failed. */
+  /** Empties the pool; false when that failed. Must not reject. */
   readonly reset: () => Promise<boolean>;
   /** Called once for each request. */
   readonly count: (outcome: LookupRpcOutcome) => void;
@@ -109,7 +109,7 @@ export class LookupServer {
   }
 
   #serve(frames: readonly Uint8Array[], done: (reply: readonly Uint8Array[]) => void): void {
-    const { count, lookup, reset, log } = this.#options;
+    const { count, lookup, reset } = this.#options;
     const message = splitEnvelope(frames);
     const envelope = message?.envelope ?? [];
     const reply = (body: Uint8Array): void => done([...envelope, body]);
@@ -120,12 +120,7 @@ export class LookupServer {
         count(emptied ? "reset" : "reset_failed");
         reply(emptied ? RESET_DONE : RESET_FAILED);
       };
-      // It rejects when the engine has been closed meanwhile.
-      void reset().then(answer, (error: unknown) => {
-        log.warn({ error: String(error) }, "a reset that the lookup socket asked for failed");
-        answer(false);
-      });
-      return;
+      return void reset().then(answer);
     }
     lookup(request, (answer, failure) => {
       count(failure ?? (answer.hitTokens > 0 ? "hit" : "miss"));
