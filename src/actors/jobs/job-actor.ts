@@ -5,7 +5,8 @@ import type { TraceEventName } from "../../trace/events.ts";
 import type { LoadDone, Message, SaveDone } from "../messages.ts";
 import type { Actor, ActorContext, ActorInspection, Inbox, Log } from "../step.ts";
 import { JobItems } from "./job-items.ts";
-import { JobRunner, type JobCounters, type JobWork } from "./job-runner.ts";
+import { JobRunner, type JobCounters } from "./job-runner.ts";
+import type { JobWork } from "./job-work.ts";
 import type { StoreMetrics } from "./store-metrics.ts";
 
 export interface JobActorOptions {

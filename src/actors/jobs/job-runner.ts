@@ -7,42 +7,17 @@ import type { EngineChannel } from "../../store/engine.ts";
 import {
   ACTOR_SCHEDULER,
   OUTCOME_CANCELLED,
-  OUTCOME_ENGINE_ERROR,
   OUTCOME_TIMEOUT,
   type Load,
-  type LoadDone,
   type Message,
   type Save,
-  type SaveDone,
 } from "../messages.ts";
 import type { ActorContext, ActorInspection, Inbox } from "../step.ts";
 import { inspectJobs } from "./inspect.ts";
+import { InheritedJobs } from "./inherited-jobs.ts";
 import { ItemQueue } from "./item-queue.ts";
 import type { JobItems } from "./job-items.ts";
-
-/** What loader and saver do each in their own way. All calls come from `JobRunner.step`. */
-export interface JobWork {
-  /** Starts the item's plan from the job record; may fail it (`items.fail`) and leave nothing to send. */
-  begin(item: number): void;
-  /** There are keys to send now. Completions may bring more. */
-  hasMore(item: number): boolean;
-  /** Nothing will be sent any more. Asked when none of the item's batches is in flight. */
-  isDone(item: number): boolean;
-  /** No batch may go out before one comes back. `batchesInFlight`: all that this actor has in the engine. */
-  holdsBack(batchesInFlight: number): boolean;
-  /** Fills `batch` with the item's next keys and submits it; false when there was none left (then nothing is submitted). */
-  submitNext(item: number, batch: number, context: ActorContext): boolean;
-  /** Takes the results of one of the item's batches. True: the batch was submitted again and stays in flight. */
-  completed(item: number, batch: number, context: ActorContext): boolean;
-  /** Nothing more is sent for the item. What had not been sent fails with `outcome`; if all was sent, nothing changes. */
-  giveUp(item: number, outcome: number): void;
-  /** The item's report, from `items`, the job record and its own counts. */
-  report(item: number, context: ActorContext): LoadDone | SaveDone;
-  /** The item was reported and is in hand no more. May give other items their turn (`JobRunner.wake`). */
-  ended(item: number, context: ActorContext): void;
-  /** A message that is not about taking a job; true when it was understood. */
-  receive(message: Message, context: ActorContext): boolean;
-}
+import type { JobWork } from "./job-work.ts";
 
 /** Counted since this incarnation started; plain numbers for metrics. */
 export interface JobCounters {
@@ -60,9 +35,8 @@ export interface JobCounters {
 }
 
 /**
- * The machinery that loader and saver share: takes jobs, gives each in turn one batch, awaits all batches, keeps deadlines,
- * reports, and answers what a dead predecessor left. A job is reported exactly once by an incarnation, and only when the
- * engine touches none of its blocks any more.
+ * The machinery that loader and saver share: takes jobs, gives each in turn one batch, awaits all batches, keeps deadlines, and
+ * reports. A job is reported exactly once by an incarnation, and only when the engine touches none of its blocks any more.
  */
 export class JobRunner {
   readonly counters: JobCounters = {
@@ -79,8 +53,7 @@ export class JobRunner {
   readonly #message: "load" | "save";
   readonly #queue: ItemQueue;
   readonly #deadlines: Deadlines;
-  /** Batches of predecessors that are still in the engine. */
-  #foreignBatches = 0;
+  readonly #inherited: InheritedJobs;
   #ownBatches = 0;
   #started = false;
   #stopping = false;
@@ -92,11 +65,15 @@ export class JobRunner {
     this.#message = message;
     this.#queue = new ItemQueue(items.count);
     this.#deadlines = new Deadlines(items.count);
+    this.#inherited = new InheritedJobs(items, work, this.counters);
   }
 
   step(inbox: Inbox, _tables: Tables, context: ActorContext): number {
     const { engine } = context;
-    if (!this.#started) this.#adopt(engine, context);
+    if (!this.#started) {
+      this.#started = true;
+      this.#inherited.adopt(engine, context, (item) => this.#finish(item, context));
+    }
     for (let batch = engine.poll(); batch >= 0; batch = engine.poll())
       this.#completed(batch, engine, context);
     for (let message = inbox.next(); message !== null; message = inbox.next())
@@ -107,7 +84,7 @@ export class JobRunner {
   }
 
   idle(): boolean {
-    return this.#items.activeCount === 0 && this.#foreignBatches === 0;
+    return this.#items.activeCount === 0 && this.#inherited.batches === 0;
   }
 
   /** `counters` are the actor's own. */
@@ -115,7 +92,7 @@ export class JobRunner {
     const inFlight = {
       jobsInHand: this.#items.activeCount,
       batchesInFlight: this.#ownBatches,
-      batchesOfPredecessors: this.#foreignBatches,
+      batchesOfPredecessors: this.#inherited.batches,
       jobsQueued: this.#queue.size,
     };
     return {
@@ -188,10 +165,7 @@ export class JobRunner {
     const item = engine.job(batch);
     if (engine.epoch(batch) !== context.epoch) {
       engine.release(batch);
-      this.#foreignBatches--;
-      if (items.active[item] !== 1 || items.orphan[item] !== 1) return;
-      items.inFlight[item] = items.inFlight[item]! - 1;
-      if (items.inFlight[item] === 0) this.#finish(item, context);
+      if (this.#inherited.completed(item)) this.#finish(item, context);
       return;
     }
     if (this.#work.completed(item, batch, context)) {
@@ -208,7 +182,7 @@ export class JobRunner {
   #pump(engine: EngineChannel, context: ActorContext): void {
     const items = this.#items;
     while (this.#queue.size > 0) {
-      if (this.#work.holdsBack(this.#ownBatches + this.#foreignBatches)) return;
+      if (this.#work.holdsBack(this.#ownBatches + this.#inherited.batches)) return;
       const batch = engine.acquire();
       if (batch < 0) {
         this.counters.channelFull++;
@@ -252,41 +226,5 @@ export class JobRunner {
     this.#items.answer(item, context.epoch);
     context.send(ACTOR_SCHEDULER, report);
     this.#work.ended(item, context);
-  }
-
-  /**
-   * Takes over from a dead predecessor (none: finds nothing). Jobs that it had taken are answered with ENGINE_ERROR, at once or
-   * when the last of its batches is back. Jobs that it had reported are reported again, because the message may have died with
-   * it; a receiver drops what it does not wait for. Jobs it never took come by their messages.
-   */
-  #adopt(engine: EngineChannel, context: ActorContext): void {
-    this.#started = true;
-    const items = this.#items;
-    engine.forEachSubmitted((batch) => {
-      const item = engine.job(batch);
-      items.inFlight[item] = items.inFlight[item]! + 1;
-      this.#foreignBatches++;
-    });
-    this.counters.adoptedBatches = this.#foreignBatches;
-    items.clearGauges();
-    for (let job = 0; job * items.workers < items.count; job++) {
-      if (!items.known(job) || items.state(job) === JOB_STATE_NEW) continue;
-      items.open(job, context.epoch);
-      this.counters.adoptedJobs++;
-      for (let worker = 0; worker < items.workers; worker++)
-        this.#adoptItem(items.item(job, worker), context);
-    }
-  }
-
-  #adoptItem(item: number, context: ActorContext): void {
-    const items = this.#items;
-    const batches = items.inFlight[item]!;
-    items.take(item, context.epoch, context.nowMs());
-    items.inFlight[item] = batches;
-    items.orphan[item] = 1;
-    this.#work.begin(item);
-    this.#work.giveUp(item, OUTCOME_ENGINE_ERROR);
-    items.fail(item, OUTCOME_ENGINE_ERROR);
-    if (batches === 0) this.#finish(item, context);
   }
 }
