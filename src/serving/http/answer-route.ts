@@ -1,6 +1,6 @@
 import type { FastifyReply } from "fastify";
 import type { FrontEnd } from "../front-end.ts";
-import type { AnswerFormat, AnswerFormatKind } from "./answer-format.ts";
+import { AnswerFormat, type AnswerFormatKind } from "./answer-format.ts";
 import type { AnswerRequest, ServedModel } from "./answer-request.ts";
 import type { AnswerPiece, AnswerToken } from "./answer-text.ts";
 import { ApiError, unservedRequest } from "./errors.ts";
@@ -26,7 +26,8 @@ export async function answer(
   const { model } = ports;
   const id = kind.idPrefix + randomHex(ports.random);
   const created = Math.floor(ports.wallClockMs() / 1000);
-  const format = kind.create({ id, created, model: model.modelName }, asked, model.tokenizer);
+  const head = { id, created, model: model.modelName };
+  const format = new AnswerFormat(kind, head, asked, model.tokenizer);
   const sink = asked.stream
     ? new StreamedAnswer(format, asked, reply)
     : new WholeAnswer(format, reply);

@@ -1,82 +1,45 @@
 import type { ModelTokenizer } from "../model/tokenizer.ts";
-import {
-  extensionField,
-  noUsageField,
-  type AnswerFormat,
-  type AnswerFormatKind,
-  type AnswerHead,
-} from "./answer-format.ts";
+import type { AnswerChoices, AnswerFormatKind } from "./answer-format.ts";
 import type { AnswerRequest } from "./answer-request.ts";
 import type { AnswerPiece, AnswerToken } from "./answer-text.ts";
-import type { GenerationResult } from "./generation.ts";
+import type { FinishReason } from "./generation.ts";
 import { jsonLogprob, tokenText } from "./token-text.ts";
 
 /** Bodies of /v1/chat/completions. */
 export const CHAT_FORMAT: AnswerFormatKind = {
   idPrefix: "chatcmpl-",
-  create: (head, asked, tokenizer) => new ChatFormat(head, asked, tokenizer),
+  objects: { whole: "chat.completion", chunk: "chat.completion.chunk" },
+  createChoices: (asked, tokenizer) => new ChatChoices(asked, tokenizer),
 };
 
-class ChatFormat implements AnswerFormat {
-  readonly #head: AnswerHead;
+class ChatChoices implements AnswerChoices {
   readonly #asked: AnswerRequest;
   readonly #tokenizer: ModelTokenizer;
 
-  constructor(head: AnswerHead, asked: AnswerRequest, tokenizer: ModelTokenizer) {
-    this.#head = head;
+  constructor(asked: AnswerRequest, tokenizer: ModelTokenizer) {
     this.#asked = asked;
     this.#tokenizer = tokenizer;
   }
 
-  body({ text, tokens }: AnswerPiece, result: GenerationResult): object {
-    const { id, created, model } = this.#head;
-    const choice = {
+  whole({ text, tokens }: AnswerPiece, finishReason: FinishReason): object {
+    return {
       index: 0,
       message: { role: "assistant", content: text, refusal: null },
       logprobs: this.#logprobs(tokens),
-      finish_reason: result.finishReason,
-    };
-    return {
-      id,
-      object: "chat.completion",
-      created,
-      model,
-      choices: [choice],
-      usage: result.usage,
-      ...extensionField(this.#asked, result),
+      finish_reason: finishReason,
     };
   }
 
-  firstChunk(): object {
-    return this.#chunk({ role: "assistant", content: "" }, null, null);
+  first(): object {
+    return deltaChoice({ role: "assistant", content: "" }, null, null);
   }
 
-  chunk({ text, tokens }: AnswerPiece): object {
-    return this.#chunk({ content: text }, this.#logprobs(tokens), null);
+  piece({ text, tokens }: AnswerPiece): object {
+    return deltaChoice({ content: text }, this.#logprobs(tokens), null);
   }
 
-  lastChunk(result: GenerationResult): object {
-    return {
-      ...this.#chunk({}, null, result.finishReason),
-      ...extensionField(this.#asked, result),
-    };
-  }
-
-  usageChunk(result: GenerationResult): object {
-    return { ...this.#chunkHead(), choices: [], usage: result.usage };
-  }
-
-  #chunkHead(): object {
-    const { id, created, model } = this.#head;
-    return { id, object: "chat.completion.chunk", created, model };
-  }
-
-  #chunk(delta: object, logprobs: object | null, finishReason: string | null): object {
-    return {
-      ...this.#chunkHead(),
-      choices: [{ index: 0, delta, logprobs, finish_reason: finishReason }],
-      ...noUsageField(this.#asked),
-    };
+  last(finishReason: FinishReason): object {
+    return deltaChoice({}, null, finishReason);
   }
 
   #logprobs(tokens: readonly AnswerToken[]): object | null {
@@ -95,4 +58,12 @@ class ChatFormat implements AnswerFormat {
       bytes: Array.from(this.#tokenizer.tokenBytes(token)),
     };
   }
+}
+
+function deltaChoice(
+  delta: object,
+  logprobs: object | null,
+  finishReason: FinishReason | null,
+): object {
+  return { index: 0, delta, logprobs, finish_reason: finishReason };
 }

@@ -1,62 +1,40 @@
 import type { ModelTokenizer } from "../model/tokenizer.ts";
-import {
-  extensionField,
-  noUsageField,
-  type AnswerFormat,
-  type AnswerFormatKind,
-  type AnswerHead,
-} from "./answer-format.ts";
+import type { AnswerChoices, AnswerFormatKind } from "./answer-format.ts";
 import type { AnswerRequest } from "./answer-request.ts";
 import type { AnswerPiece, AnswerToken } from "./answer-text.ts";
-import type { FinishReason, GenerationResult } from "./generation.ts";
+import type { FinishReason } from "./generation.ts";
 import { jsonLogprob, tokenText } from "./token-text.ts";
 
 /** Bodies of /v1/completions. */
 export const COMPLETION_FORMAT: AnswerFormatKind = {
   idPrefix: "cmpl-",
-  create: (head, asked, tokenizer) => new CompletionFormat(head, asked, tokenizer),
+  objects: { whole: "text_completion", chunk: "text_completion" },
+  createChoices: (asked, tokenizer) => new CompletionChoices(asked, tokenizer),
 };
 
-class CompletionFormat implements AnswerFormat {
+class CompletionChoices implements AnswerChoices {
   readonly #asked: AnswerRequest;
   readonly #tokenizer: ModelTokenizer;
-  readonly #head: object;
 
-  constructor({ id, created, model }: AnswerHead, asked: AnswerRequest, tokenizer: ModelTokenizer) {
+  constructor(asked: AnswerRequest, tokenizer: ModelTokenizer) {
     this.#asked = asked;
     this.#tokenizer = tokenizer;
-    this.#head = { id, object: "text_completion", created, model };
   }
 
-  body(answer: AnswerPiece, result: GenerationResult): object {
-    return {
-      ...this.#head,
-      choices: [this.#choice(answer, result.finishReason)],
-      usage: result.usage,
-      ...extensionField(this.#asked, result),
-    };
+  whole(answer: AnswerPiece, finishReason: FinishReason): object {
+    return this.#choice(answer, finishReason);
   }
 
-  firstChunk(): null {
+  first(): null {
     return null;
   }
 
-  chunk(piece: AnswerPiece): object {
-    return { ...this.#head, choices: [this.#choice(piece, null)], ...noUsageField(this.#asked) };
+  piece(piece: AnswerPiece): object {
+    return this.#choice(piece, null);
   }
 
-  lastChunk(result: GenerationResult): object {
-    const choice = { index: 0, text: "", logprobs: null, finish_reason: result.finishReason };
-    return {
-      ...this.#head,
-      choices: [choice],
-      ...noUsageField(this.#asked),
-      ...extensionField(this.#asked, result),
-    };
-  }
-
-  usageChunk(result: GenerationResult): object {
-    return { ...this.#head, choices: [], usage: result.usage };
+  last(finishReason: FinishReason): object {
+    return { index: 0, text: "", logprobs: null, finish_reason: finishReason };
   }
 
   #choice({ text, tokens }: AnswerPiece, finishReason: FinishReason | null): object {
