@@ -22,9 +22,6 @@ napi_value keysToJavaScript(napi_env env, const std::vector<std::string>& keys) 
 
 namespace {
 
-/** Values for identity and administration, not for KV blocks. */
-constexpr size_t VALUE_BYTES_MAX = 1 << 20;
-
 ControlRequest readRequest(napi_env env, napi_value value) {
   const Options options(env, value, "request");
   const std::string operation = options.string("operation");
@@ -38,7 +35,7 @@ ControlRequest readRequest(napi_env env, napi_value value) {
   } else if (operation == "putValue") {
     with(ControlOperation::putValue, "key");
     const View view = options.view("value");
-    if (view.bytes == 0 || view.bytes > VALUE_BYTES_MAX) {
+    if (view.bytes == 0 || view.bytes > CONTROL_VALUE_BYTES_MAX) {
       throw invalidValue("request.value", static_cast<int64_t>(view.bytes), "a value has 1 to 1048576 bytes here", "Put blocks with a batch.");
     }
     request.value.assign(view.data, view.data + view.bytes);

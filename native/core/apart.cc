@@ -1,15 +1,23 @@
 #include "core/apart.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 namespace mooncake_kv {
+
+SignalsBlocked::SignalsBlocked() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before_);
+}
+
+SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 bool runApart(std::function<void()> work, std::chrono::steady_clock::time_point deadline) {
   struct Shared {
@@ -18,32 +26,28 @@ bool runApart(std::function<void()> work, std::chrono::steady_clock::time_point 
     bool done = false;
   };
   const auto shared = std::make_shared<Shared>();
-  startDetached("kv-apart", [work = std::move(work), shared]() mutable {
-    work();
-    // What the work holds goes before anybody is told that it is done.
-    work = nullptr;
-    std::lock_guard lock(shared->mutex);
-    shared->done = true;
-    shared->ended.notify_all();
-  });
+  auto* kept = new std::function<void()>(std::move(work));
+  try {
+    startDetached("kv-apart", [kept, shared] {
+      (*kept)();
+      // What the work holds goes before anybody is told that it is done.
+      delete kept;
+      std::lock_guard lock(shared->mutex);
+      shared->done = true;
+      shared->ended.notify_all();
+    });
+  } catch (const std::system_error&) {
+    return false;
+  }
   std::unique_lock lock(shared->mutex);
   return shared->ended.wait_until(lock, deadline, [&] { return shared->done; });
 }
 
 void startDetached(const char* name, std::function<void()> work) {
-  // Signals of the process are the business of the thread that runs JavaScript: the new thread inherits this mask.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    std::thread thread(std::move(work));
-    pthread_setname_np(thread.native_handle(), name);
-    thread.detach();
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const SignalsBlocked inherited;
+  std::thread thread(std::move(work));
+  pthread_setname_np(thread.native_handle(), name);
+  thread.detach();
 }
 
 }  // namespace mooncake_kv

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "core/clock.h"
@@ -84,12 +85,13 @@ void Channel::submit(int64_t slot) {
   const uint32_t parts = partsOf(batch);
   const uint32_t count = batch.count_;
   // The engine host outlives this call: the channel holds it, and the caller the channel.
-  IoThreads& lane = options_.engine->lane(batch.operation_);
+  EngineHost& host = *options_.engine;
+  const int32_t operation = batch.operation_;
   batch.partsLeft_.store(parts, std::memory_order_relaxed);
   // After the last push the batch may be done and its slot in use again, so nothing of it is read below.
   for (uint32_t part = 0; part < parts; part++) {
     const auto edge = [&](uint32_t index) { return static_cast<uint32_t>(uint64_t{count} * index / parts); };
-    lane.push({runPart, &batch, edge(part), edge(part + 1)});
+    host.push(operation, {runPart, &batch, edge(part), edge(part + 1)});
   }
 }
 
@@ -134,12 +136,17 @@ void Channel::fillFromHeader(Batch& batch) {
 }
 
 uint32_t Channel::partsOf(const Batch& batch) const {
-  const uint64_t partBytesMin = options_.engine->traits().partBytesMin;
-  if (partBytesMin == 0 || !movesBytes(batch.operation_) || batch.count_ < 2) return 1;
-  const int32_t group = batch.entry(0)[layout::ENTRY_GROUP];
-  if (!batch.keySpace_->hasBlock(group, 0)) return 1;
-  const uint64_t parts = batch.count_ * batch.keySpace_->valueBytes(group) / partBytesMin;
-  const uint32_t threads = options_.engine->lane(batch.operation_).size();
+  const EngineTraits& traits = options_.engine->traits();
+  uint64_t parts = 1;
+  if (batch.operation_ == layout::OPERATION_EXISTS) {
+    if (traits.partKeysMin > 0) parts = batch.count_ / traits.partKeysMin;
+  } else if (traits.partBytesMin > 0 && movesBytes(batch.operation_) && batch.count_ > 1) {
+    const int32_t group = batch.entry(0)[layout::ENTRY_GROUP];
+    if (!batch.keySpace_->hasBlock(group, 0)) return 1;
+    parts = batch.count_ * batch.keySpace_->valueBytes(group) / traits.partBytesMin;
+  }
+  if (parts < 2) return 1;
+  const uint32_t threads = options_.engine->threadsOf(batch.operation_);
   return static_cast<uint32_t>(std::clamp<uint64_t>(parts, 1, std::min(batch.count_, threads)));
 }
 
@@ -173,11 +180,11 @@ int32_t Channel::run(const Batch& batch, uint32_t from, uint32_t to) {
   if (keySpace != nullptr && !keySpace->enter()) {
     status = code::CLOSED;
   } else {
-    if (const Entered memory(*options_.memory); memory && keySpace != nullptr) fill(request, places, batch, from, to);
+    const bool filled = keySpace == nullptr || tryFill(request, places, batch, from, to);
     // KV memory of an engine that may hang is no JavaScript thread's, and the batch holds it.
     const bool mayHang = options_.engine->traits().mayHang;
     if (keySpace != nullptr && mayHang) keySpace->leave();
-    status = ask(*options_.engine, keySpace, request);
+    status = filled ? ask(*options_.engine, keySpace, request) : code::ENGINE_ERROR;
     if (keySpace != nullptr && !mayHang) keySpace->leave();
   }
   if (const Entered memory(*options_.memory); memory) {
@@ -190,6 +197,19 @@ int32_t Channel::run(const Batch& batch, uint32_t from, uint32_t to) {
     }
   }
   return status;
+}
+
+bool Channel::tryFill(PoolRequest& request, std::vector<uint32_t>& places, const Batch& batch, uint32_t from, uint32_t to) {
+  const Entered memory(*options_.memory);
+  if (!memory) return true;
+  try {
+    fill(request, places, batch, from, to);
+    return true;
+  } catch (const std::bad_alloc&) {
+    request.begin(batch.operation_);
+    places.clear();
+    return false;
+  }
 }
 
 void Channel::fill(PoolRequest& request, std::vector<uint32_t>& places, const Batch& batch, uint32_t from, uint32_t to) {

@@ -57,6 +57,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   static void runPart(const IoThreads::Task& task);
   /** Runs a part; returns its status. Results are in the batch afterwards, if its memory is still there. */
   int32_t run(const Batch& batch, uint32_t from, uint32_t to);
+  /** False when there is no memory for the request; it is empty then. */
+  bool tryFill(PoolRequest& request, std::vector<uint32_t>& places, const Batch& batch, uint32_t from, uint32_t to);
   static void fill(PoolRequest& request, std::vector<uint32_t>& places, const Batch& batch, uint32_t from, uint32_t to);
   static int32_t ask(EngineHost& host, const KeySpace* keySpace, PoolRequest& request);
   /** OK when the engine knows the memory of a put or get. If it refuses it, the engine has FAILED. */

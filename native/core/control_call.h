@@ -1,6 +1,7 @@
 // Calls on single keys and on the pool as a whole: identity checks, administration, health.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -10,8 +11,11 @@
 
 namespace mooncake_kv {
 
+/** Values for identity and administration, not for KV blocks. */
+constexpr size_t CONTROL_VALUE_BYTES_MAX = 1 << 20;
+
 enum class ControlOperation : int32_t {
-  /** Reply: `value`, or OBJECT_NOT_FOUND. */
+  /** Reply: `value`, or OBJECT_NOT_FOUND; ENGINE_ERROR for one of more than CONTROL_VALUE_BYTES_MAX, which is not read. */
   getValue = 1,
   /**
    * Stores `value` if the key is absent. Reply: count 1, stored by this call; count 0, a value was there already or the engine

@@ -45,6 +45,10 @@ struct EngineTraits {
   bool mayHang = false;
   /** A put or get that moves at least twice as much is split among the threads of its lane; 0: never split. */
   uint64_t partBytesMin = 0;
+  /** A lookup of at least twice as many keys is split among the threads of its lane; 0: never split. */
+  uint32_t partKeysMin = 0;
+  /** Calls keep a processor busy while threads of the engine's own work for them: I/O threads keep to one half of the processors. */
+  bool spins = false;
 };
 
 /**

@@ -1,6 +1,7 @@
 #include "core/engine_host.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -14,40 +15,40 @@ namespace mooncake_kv {
 
 namespace {
 
-enum Lane : size_t { SHARED, EXISTS, GET, PUT, CONTROL };
+enum Lane : size_t { SHARED, EXISTS, GET, PUT, CONTROL, LANES };
 
 constexpr auto CLOSE_POLL = std::chrono::milliseconds(5);
 
-}  // namespace
-
-EngineHost::EngineHost(Options options) : options_(std::move(options)) {
-  const LaneThreads& threads = options_.traits.lanes;
-  const auto start = [&](size_t lane, const char* name, uint32_t count) {
-    if (count > 0) lanes_[lane] = std::make_unique<IoThreads>(name, count);
-  };
-  start(SHARED, "io", threads.shared);
-  start(EXISTS, "io-exists", threads.exists);
-  start(GET, "io-get", threads.get);
-  start(PUT, "io-put", threads.put);
-  start(CONTROL, "io-control", threads.control);
+std::array<uint32_t, LANES> limitsOf(const LaneThreads& threads) {
   if (threads.shared == 0 && std::min({threads.exists, threads.get, threads.put, threads.control}) == 0) {
     throw invalidValue("lanes", "0", "each class of operations needs threads", "Give shared threads, or some to every class.");
   }
+  std::array<uint32_t, LANES> limits{};
+  limits[SHARED] = threads.shared;
+  limits[EXISTS] = threads.exists;
+  limits[GET] = threads.get;
+  limits[PUT] = threads.put;
+  limits[CONTROL] = threads.control;
+  return limits;
 }
+
+}  // namespace
+
+EngineHost::EngineHost(Options options) : options_(std::move(options)), threads_(limitsOf(options_.traits.lanes), options_.traits.spins) {}
 
 size_t EngineHost::laneOf(int32_t operation) const {
   size_t lane = CONTROL;
   if (operation == layout::OPERATION_EXISTS) lane = EXISTS;
   if (operation == layout::OPERATION_GET) lane = GET;
   if (operation == layout::OPERATION_PUT) lane = PUT;
-  return lanes_[lane] == nullptr ? size_t{SHARED} : lane;
+  return threads_.limit(lane) == 0 ? size_t{SHARED} : lane;
 }
 
 EngineHost::Status EngineHost::status() const {
   const uint64_t hungSince =
       monotonicNanoseconds() - static_cast<uint64_t>(std::chrono::nanoseconds(options_.hungAfter).count());
   Status status;
-  for (const auto& lane : lanes_) status.hungCalls += lane == nullptr ? 0 : lane->busySince(hungSince);
+  status.hungCalls = threads_.busySince(hungSince);
   std::lock_guard lock(mutex_);
   status.state = state();
   if (error_ != nullptr) status.error.emplace(*error_);
@@ -114,7 +115,7 @@ void EngineHost::call(ControlRequest request, ControlDone done) {
     return;
   }
   auto* queued = new Call{shared_from_this(), std::move(request), std::move(done)};
-  lane(layout::OPERATION_REMOVE).push({runCall, queued, 0, 0});
+  push(layout::OPERATION_REMOVE, {runCall, queued, 0, 0});
 }
 
 void EngineHost::runCall(const IoThreads::Task& task) {

@@ -1,7 +1,6 @@
 // An engine together with its life: opening, losing and reopening it, its I/O threads, what it has in hand.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -82,8 +81,10 @@ class EngineHost : public std::enable_shared_from_this<EngineHost> {
   EngineStatistics statistics() const;
   /** Null unless OPEN, or CLOSED with batches left. */
   std::shared_ptr<EngineConnection> connection() const;
-  /** Threads that serve an operation (layout::OPERATION_). */
-  IoThreads& lane(int32_t operation) { return *lanes_[laneOf(operation)]; }
+  /** Queues a task of an operation (layout::OPERATION_). */
+  void push(int32_t operation, const IoThreads::Task& task) { threads_.push(laneOf(operation), task); }
+  /** So many tasks of an operation run at a time. */
+  uint32_t threadsOf(int32_t operation) const { return threads_.limit(laneOf(operation)); }
 
   /** Memory that requests are going to name: registered before the engine is OPEN, else with the first request. Held until the end. */
   void useMemory(std::span<const std::shared_ptr<Memory>> memories);
@@ -141,8 +142,7 @@ class EngineHost : public std::enable_shared_from_this<EngineHost> {
   uint32_t calls_ = 0;
 
   std::atomic<uint32_t> running_{0};
-  /** By class: shared, exists, get, put, control; null where the class has no threads. */
-  std::array<std::unique_ptr<IoThreads>, 5> lanes_;
+  IoThreads threads_;
 };
 
 }  // namespace mooncake_kv

@@ -1,6 +1,7 @@
 // How a host opens its engine, loses it and opens it again.
 #include <algorithm>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 #include "core/apart.h"
@@ -77,7 +78,12 @@ bool EngineHost::tryOpen() {
   if (state() == EngineState::closed) return false;
   const uint32_t generation = ++generation_;
   const auto self = shared_from_this();
-  startDetached("kv-open", [self, attempt, generation, memories = memories_] { self->runAttempt(*attempt, generation, memories); });
+  try {
+    startDetached("kv-open", [self, attempt, generation, memories = memories_] { self->runAttempt(*attempt, generation, memories); });
+  } catch (const std::system_error& error) {
+    change(lock, EngineState::down, std::make_unique<Error>(unreachable(std::string("there is no thread for its set-up: ") + error.what())));
+    return false;
+  }
   const bool ended = changed_.wait_for(lock, options_.openTimeout, [&] { return attempt->ended || state() == EngineState::closed; });
   if (!ended || !attempt->ended) {
     attempt->abandoned = true;
@@ -95,10 +101,7 @@ bool EngineHost::tryOpen() {
     connection_ = std::exchange(attempt->connection, nullptr);
     openings_++;
     // Calls that hang in an earlier connection have their threads; this one needs its own.
-    const uint64_t now = monotonicNanoseconds();
-    for (const auto& lane : lanes_) {
-      if (lane != nullptr && openings_ > 1) lane->replaceBusySince(now);
-    }
+    if (openings_ > 1) threads_.replaceBusySince(monotonicNanoseconds());
     change(lock, EngineState::open, nullptr);
     return true;
   }

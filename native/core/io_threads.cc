@@ -1,29 +1,45 @@
 #include "core/io_threads.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
+#include <optional>
+#include <system_error>
 #include <utility>
 
+#include "core/apart.h"
 #include "core/clock.h"
+#include "core/processors.h"
 
 namespace mooncake_kv {
 
-IoThreads::IoThreads(std::string name, uint32_t threads)
-    : name_(std::move(name)), size_(threads), queue_(std::make_shared<Queue>()) {
-  for (uint32_t index = 0; index < threads; index++) {
-    workers_.push_back(std::make_shared<Worker>());
-    threads_.push_back(start(workers_.back()));
+IoThreads::IoThreads(std::span<const uint32_t> limits, bool firstHalf) : pool_(std::make_shared<Pool>()) {
+  pool_->firstHalf = firstHalf;
+  uint32_t count = 0;
+  for (const uint32_t limit : limits) {
+    pool_->lanes.push_back({.limit = limit});
+    count += limit;
+  }
+  try {
+    for (uint32_t index = 0; index < count; index++) {
+      const auto worker = std::make_shared<Worker>();
+      threads_.push_back(start(worker));
+      workers_.push_back(worker);
+    }
+  } catch (...) {
+    stop();
+    throw;
   }
 }
 
-IoThreads::~IoThreads() {
+IoThreads::~IoThreads() { stop(); }
+
+void IoThreads::stop() {
   {
-    std::lock_guard lock(queue_->mutex);
-    queue_->stopped = true;
+    std::lock_guard lock(pool_->mutex);
+    pool_->stopped = true;
+    for (Worker* worker : pool_->idle) worker->given.notify_one();
   }
-  queue_->filled.notify_all();
   for (std::thread& thread : threads_) {
     if (thread.get_id() == std::this_thread::get_id()) {
       thread.detach();
@@ -34,39 +50,65 @@ IoThreads::~IoThreads() {
 }
 
 std::thread IoThreads::start(const std::shared_ptr<Worker>& worker) {
-  // Signals of the process are the business of the thread that runs JavaScript: the new threads inherit this mask.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread([queue = queue_, worker] { serve(*queue, *worker); });
-  pthread_setname_np(thread.native_handle(), ("kv-" + name_).c_str());
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const SignalsBlocked inherited;
+  std::thread thread([pool = pool_, worker] {
+    std::optional<HalfOfProcessors> half;
+    if (pool->firstHalf) half.emplace(HalfOfProcessors::Half::first);
+    serve(*pool, *worker);
+  });
+  pthread_setname_np(thread.native_handle(), "kv-io");
   return thread;
 }
 
-void IoThreads::serve(Queue& queue, Worker& worker) {
+bool IoThreads::Pool::give(size_t lane, Worker& worker) {
+  Lane& from = lanes[lane];
+  if (from.waiting.empty() || from.running == from.limit) return false;
+  from.running++;
+  worker.task = from.waiting.front();
+  from.waiting.pop_front();
+  worker.lane = lane;
+  worker.hasTask = true;
+  worker.busySince.store(monotonicNanoseconds(), std::memory_order_relaxed);
+  return true;
+}
+
+bool IoThreads::Pool::giveAny(Worker& worker) {
+  for (size_t lane = 0; lane < lanes.size(); lane++) {
+    if (give(lane, worker)) return true;
+  }
+  return false;
+}
+
+void IoThreads::serve(Pool& pool, Worker& worker) {
+  std::unique_lock lock(pool.mutex);
   for (;;) {
-    Task task;
-    {
-      std::unique_lock lock(queue.mutex);
-      if (worker.replaced) return;
-      queue.filled.wait(lock, [&] { return queue.stopped || !queue.tasks.empty(); });
-      if (queue.tasks.empty()) return;
-      task = queue.tasks.front();
-      queue.tasks.pop_front();
-      worker.busySince.store(monotonicNanoseconds(), std::memory_order_relaxed);
+    if (!pool.giveAny(worker)) {
+      if (pool.stopped) return;
+      pool.idle.push_back(&worker);
+      worker.given.wait(lock, [&] { return worker.hasTask || pool.stopped; });
+      // What stops the pool does not take it from the idle ones; nobody looks at them any more.
+      if (!worker.hasTask) return;
     }
+    const Task task = worker.task;
+    lock.unlock();
     task.run(task);
+    lock.lock();
     worker.busySince.store(0, std::memory_order_relaxed);
+    worker.hasTask = false;
+    // Its place in the lane was given on with its place among the threads.
+    if (worker.replaced) return;
+    pool.lanes[worker.lane].running--;
   }
 }
 
-void IoThreads::push(const Task& task) {
-  {
-    std::lock_guard lock(queue_->mutex);
-    queue_->tasks.push_back(task);
-  }
-  queue_->filled.notify_one();
+void IoThreads::push(size_t lane, const Task& task) {
+  std::lock_guard lock(pool_->mutex);
+  pool_->lanes[lane].waiting.push_back(task);
+  // With nobody idle a thread is about to look by itself: there is one for each task that may run.
+  if (pool_->idle.empty() || !pool_->give(lane, *pool_->idle.back())) return;
+  // Under the lock: an idle thread that the pool's end wakes meanwhile must not be gone.
+  pool_->idle.back()->given.notify_one();
+  pool_->idle.pop_back();
 }
 
 uint32_t IoThreads::busySince(uint64_t nanoseconds) const {
@@ -74,21 +116,30 @@ uint32_t IoThreads::busySince(uint64_t nanoseconds) const {
     const uint64_t since = worker->busySince.load(std::memory_order_relaxed);
     return since != 0 && since < nanoseconds;
   };
-  std::lock_guard lock(queue_->mutex);
+  std::lock_guard lock(pool_->mutex);
   return static_cast<uint32_t>(std::count_if(workers_.begin(), workers_.end(), busy) +
                                std::count_if(replaced_.begin(), replaced_.end(), busy));
 }
 
 void IoThreads::replaceBusySince(uint64_t nanoseconds) {
-  std::lock_guard lock(queue_->mutex);
+  std::lock_guard lock(pool_->mutex);
   std::erase_if(replaced_, [](const auto& worker) { return worker->busySince.load(std::memory_order_relaxed) == 0; });
   for (size_t index = 0; index < workers_.size() && replaced_.size() < REPLACED_MAX; index++) {
     const uint64_t since = workers_[index]->busySince.load(std::memory_order_relaxed);
     if (since == 0 || since >= nanoseconds) continue;
+    const auto worker = std::make_shared<Worker>();
+    std::thread thread;
+    try {
+      thread = start(worker);
+    } catch (const std::system_error&) {
+      // The lane has a thread less until the call returns.
+      return;
+    }
     workers_[index]->replaced = true;
+    pool_->lanes[workers_[index]->lane].running--;
     threads_[index].detach();
-    replaced_.push_back(std::exchange(workers_[index], std::make_shared<Worker>()));
-    threads_[index] = start(workers_[index]);
+    threads_[index] = std::move(thread);
+    replaced_.push_back(std::exchange(workers_[index], worker));
   }
 }
 

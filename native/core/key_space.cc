@@ -1,6 +1,8 @@
 #include "core/key_space.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <utility>
 
 #include "core/error.h"
@@ -11,7 +13,17 @@ namespace mooncake_kv {
 
 namespace {
 
-constexpr char HEX[] = "0123456789abcdef";
+constexpr size_t DIGEST_BYTES_MAX = 32;
+/** Two characters for each byte. */
+constexpr std::array<char, 512> HEX_PAIRS = [] {
+  constexpr char DIGITS[] = "0123456789abcdef";
+  std::array<char, 512> pairs{};
+  for (size_t byte = 0; byte < 256; byte++) {
+    pairs[2 * byte] = DIGITS[byte >> 4];
+    pairs[2 * byte + 1] = DIGITS[byte & 15];
+  }
+  return pairs;
+}();
 
 std::string place(size_t group, size_t segment, const char* field) {
   return "groups[" + std::to_string(group) + "][" + std::to_string(segment) + "]." + field;
@@ -89,12 +101,13 @@ void KeySpace::leave() const {
 
 void KeySpace::writeText(int32_t prefix, int32_t hashRow, char* to) const {
   const std::string& head = prefixes_[static_cast<size_t>(prefix)];
-  const uint8_t* digest = hashAt(*hashes_, hashRow);
-  to = std::copy(head.begin(), head.end(), to);
-  for (int32_t i = 0; i < hashBytes_; i++) {
-    *to++ = HEX[digest[i] >> 4];
-    *to++ = HEX[digest[i] & 15];
-  }
+  std::memcpy(to, head.data(), head.size());
+  to += head.size();
+  // A copy, which what is written through `to` cannot change.
+  uint8_t digest[DIGEST_BYTES_MAX];
+  const size_t bytes = static_cast<size_t>(hashBytes_);
+  std::memcpy(digest, hashAt(*hashes_, hashRow), bytes);
+  for (size_t i = 0; i < bytes; i++) std::memcpy(to + 2 * i, &HEX_PAIRS[2 * size_t{digest[i]}], 2);
 }
 
 bool KeySpace::key(int32_t prefix, int32_t hashRow, std::string& text) const {

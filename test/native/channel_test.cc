@@ -47,7 +47,7 @@ class ChannelTest : public testing::Test {
   void open(uint32_t threads) {
     auto made = std::make_shared<GatedEngine>(gate.get_future().share());
     engine = made.get();
-    host = EngineHost::open({.traits = {.lanes = {.shared = threads}, .partBytesMin = 1 << 20}, .make = [made] { return made; }});
+    host = EngineHost::open({.traits = {.lanes = {.shared = threads}, .partBytesMin = 1 << 20, .partKeysMin = 2}, .make = [made] { return made; }});
   }
   void letGo() { gate.set_value(); }
 
@@ -167,6 +167,19 @@ TEST_F(ChannelTest, LargeBatchesAreSplitAmongThreads) {
   EXPECT_EQ(engine->parts.load(), 3);
   actor.run(layout::OPERATION_PUT, {{0, 0}});
   EXPECT_EQ(engine->parts.load(), 4);
+}
+
+TEST_F(ChannelTest, LargeLookupsAreSplitAmongThreads) {
+  gate = {};
+  open(3);
+  engine->partsToMeet.store(2);
+  letGo();
+  Actor actor(host, world.id);
+  const int32_t none = layout::NONE;
+  actor.run(layout::OPERATION_EXISTS, {{none, 0}, {none, 1}, {none, 2}, {none, 3}, {none, 4}});
+  EXPECT_EQ(engine->parts.load(), 2);
+  actor.run(layout::OPERATION_EXISTS, {{none, 0}, {none, 1}, {none, 2}});
+  EXPECT_EQ(engine->parts.load(), 3);
 }
 
 TEST_F(ChannelTest, BatchesHoldWhatTheyUse) {

@@ -81,6 +81,18 @@ TEST_F(MooncakePlan, ManySmallSegmentsAreGatheredAndLargeOnesAreNot) {
   EXPECT_FALSE(calls[1].staged);
 }
 
+TEST_F(MooncakePlan, MiddlingSegmentsAreGatheredOfSmallValuesOnly) {
+  limits.stagingBytes = 16 << 20;
+  add(4, 64 << 10);
+  add(16, 64 << 10);
+  add(16, 16 << 10);
+  add(64, 16 << 10);
+  add(64, 32 << 10);
+  std::vector<bool> staged;
+  for (const PlannedCall& call : plan()) staged.insert(staged.end(), call.to - call.from, call.staged);
+  EXPECT_EQ(staged, (std::vector<bool>{true, false, true, true, false}));
+}
+
 TEST_F(MooncakePlan, NothingIsGatheredWithoutAStagingBuffer) {
   limits.stagingBytes = 0;
   add(64, 1024);

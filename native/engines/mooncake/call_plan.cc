@@ -12,8 +12,10 @@ constexpr uint32_t KEYS_A_CALL = 2048;
 /** The largest queue that the wheel accepts; open_mooncake.cc asks it for that. */
 constexpr uint32_t TRANSFER_QUEUE = 32768;
 constexpr uint64_t STAGING_BYTES = 16 << 20;
-/** Of larger ones a copy costs as much as the transfers that it saves. */
-constexpr uint64_t SMALL_SEGMENT_BYTES = 64 << 10;
+/** Of larger ones a copy costs as much as the transfers that it saves; a small value stays in the processor's cache meanwhile. */
+constexpr uint64_t SMALL_SEGMENT_BYTES = 16 << 10;
+constexpr uint64_t SMALL_VALUE_BYTES = 256 << 10;
+constexpr uint64_t SEGMENT_OF_SMALL_VALUE_BYTES = 64 << 10;
 
 uint32_t transferQueue(const MooncakeOptions& options) {
   if (options.transferQueueMax > 0) return options.transferQueueMax;
@@ -24,8 +26,10 @@ uint32_t transferQueue(const MooncakeOptions& options) {
 
 bool isMany(const PoolRequest& request, uint32_t index, const CallLimits& limits) {
   const size_t segments = request.segments(index).size();
-  if (segments < 2 || request.valueBytes(index) > limits.stagingBytes) return false;
-  return segments > limits.piecesMax || request.valueBytes(index) <= segments * SMALL_SEGMENT_BYTES;
+  const uint64_t bytes = request.valueBytes(index);
+  if (segments < 2 || bytes > limits.stagingBytes) return false;
+  const uint64_t small = bytes <= SMALL_VALUE_BYTES ? SEGMENT_OF_SMALL_VALUE_BYTES : SMALL_SEGMENT_BYTES;
+  return segments > limits.piecesMax || bytes <= segments * small;
 }
 
 }  // namespace

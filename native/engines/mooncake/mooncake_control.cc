@@ -48,6 +48,9 @@ ControlReply MooncakeEngine::getValue(const std::string& key) {
   // The wheel answers an absent key, a failure and an empty value alike: with no bytes.
   const int64_t size = store().size(key);
   if (size < 0) return failed(size, "get_size");
+  if (static_cast<uint64_t>(size) > CONTROL_VALUE_BYTES_MAX) {
+    return {.status = code::ENGINE_ERROR, .text = "the value has " + std::to_string(size) + " bytes, which is no value of this kind"};
+  }
   std::vector<uint8_t> value = store().getValue(key);
   if (static_cast<int64_t>(value.size()) != size) return {.status = code::ENGINE_ERROR, .text = "the value could not be read"};
   return {.value = std::move(value)};

@@ -21,6 +21,7 @@ int32_t MooncakeEngine::run(PoolRequest& request) {
     request.setResults(code::ENGINE_DOWN);
     return code::ENGINE_DOWN;
   }
+  python::keepThreadState();
   switch (request.operation()) {
     case layout::OPERATION_EXISTS:
       return runExists(request);

@@ -12,6 +12,9 @@ namespace mooncake_kv::mooncake {
 
 namespace {
 
+/** A call for twice as many keys takes longer than two at a time of half of them. */
+constexpr uint32_t PART_KEYS = 256;
+
 void requireText(const char* field, const std::string& value) {
   if (value.empty()) throw invalidValue(field, "\"\"", "the store needs it", "Give it a value.");
 }
@@ -42,7 +45,8 @@ EngineRecipe recipe(const MooncakeOptions& options) {
   if (!options.logPath.empty()) sendWheelLogTo(options.logPath);
   setVariables(options);
   const LaneThreads lanes{.exists = options.existsThreads, .get = options.getThreads, .put = options.putThreads, .control = 1};
-  return {.traits = {.lanes = lanes, .mayHang = true}, .make = [options, parked = std::make_shared<Parked>()] {
+  const EngineTraits traits{.lanes = lanes, .mayHang = true, .partKeysMin = PART_KEYS, .spins = options.protocol == "tcp"};
+  return {.traits = traits, .make = [options, parked = std::make_shared<Parked>()] {
             return std::make_shared<MooncakeEngine>(options, parked);
           }};
 }

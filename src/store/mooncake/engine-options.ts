@@ -6,7 +6,7 @@ import { findInterpreterNow, wheelOf, wheelWarning } from "./interpreter.ts";
 import type { InterpreterSearch } from "./interpreter.ts";
 
 /** Enough that lookups, loads and saves of several jobs go on side by side; more only wait for the interpreter's lock. */
-const LANES = { existsThreads: 2, getThreads: 4, putThreads: 4 };
+const LANES = { existsThreads: 4, getThreads: 4, putThreads: 4 };
 
 /**
  * What the addon needs to open this process's store. Asks the interpreter about itself, which takes some 50 ms. `warn`

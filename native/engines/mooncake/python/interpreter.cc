@@ -1,14 +1,12 @@
 #include "engines/mooncake/python/interpreter.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <mutex>
 #include <thread>
 
+#include "core/apart.h"
 #include "core/error.h"
 #include "engines/mooncake/python/objects.h"
 
@@ -67,10 +65,7 @@ void startPython(const std::string& executable, const std::string& library) {
   loadPython(library);
   if (started) return;
   std::exception_ptr failure;
-  sigset_t all, before;
-  sigfillset(&all);
-  // Signals of the process are the business of the thread that runs JavaScript: the new thread inherits this mask.
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked inherited;
   std::thread first([&] {
     try {
       initialize(executable, library);
@@ -78,7 +73,6 @@ void startPython(const std::string& executable, const std::string& library) {
       failure = std::current_exception();
     }
   });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   first.join();
   if (failure) {
     try {

@@ -2,8 +2,16 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace mooncake_kv::python {
+
+void keepThreadState() {
+  static thread_local bool kept = false;
+  if (std::exchange(kept, true)) return;
+  api().PyGILState_Ensure();
+  api().PyEval_SaveThread();
+}
 
 void raise() {
   Object *type = nullptr, *value = nullptr, *trace = nullptr;

@@ -25,6 +25,12 @@ class Lock {
   const int state_;
 };
 
+/**
+ * Lets this thread keep what the interpreter knows of it from one lock to the next: to make that anew takes longer than the lock.
+ * It is never given back, so this is for threads that stay. Any number of times.
+ */
+void keepThreadState();
+
 /** What Python raised, as text. */
 class Raised : public std::runtime_error {
  public:
