@@ -3,7 +3,7 @@
  * Method: several runtimes of this process over one local pool by its name, with other element types, layouts, weights, hash
  * algorithms and prefixes; each is asked through vLLM's hooks for what the first one has saved.
  */
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import type { AttachOptions } from "../../src/index.ts";
 import { EmbeddedLoop, KV_CACHE, tokens } from "./support/embedded.ts";
 import { freshPoolName } from "./support/serving.ts";
@@ -131,10 +131,13 @@ test("a pool whose key goes away is open again, and saves what was held back", a
   expect(second.attached.membership()).toMatchObject({ membership: "open", differences: [] });
   expect(lines(second, "open to this member again")).toHaveLength(1);
   scheduler.appendTokens("held", []);
-  second.step([{ id: "held", numComputedTokens: 64, newBlockIds: null, numScheduledTokens: 0 }]);
+  // The save waits for its hashes too: the lookup actor makes them, and may not have been at work yet.
+  await vi.waitUntil(() => {
+    second.step([{ id: "held", numComputedTokens: 64, newBlockIds: null, numScheduledTokens: 0 }]);
+    return poolKeys(second).filter((key) => key.includes("tp_rank")).length === 4;
+  }, 10_000);
   scheduler.requestFinished("held", [blocks]);
   second.stepUntil(() => second.attached.connector.idle());
-  expect(poolKeys(second).filter((key) => key.includes("tp_rank"))).toHaveLength(4);
 
   // Now the other one is wrong here, and finds out when it looks.
   await first.runtime.membership.check();

@@ -1,9 +1,10 @@
 /**
  * Goal: the check is made when the engine opens, again each minute and sooner after a failure; what is not known counts as closed.
- * Method: a pool of one key whose calls fail on demand, timers that the test runs by hand.
+ * Method: a pool of one key whose calls fail on demand, a clock and timers that the test runs by hand.
  */
 import { expect, test } from "vitest";
-import { IDENTITY_PERIOD_MS, IdentityCheck } from "../../src/actors/runtime/identity-check.ts";
+import { IdentityCheck } from "../../src/actors/runtime/identity-check.ts";
+import { IDENTITY_INTERVALS } from "../../src/actors/runtime/identity-intervals.ts";
 import { normalizeKvCacheConfig } from "../../src/config/kv-cache-normalize.ts";
 import type { KvDtype } from "../../src/config/kv-cache-config.ts";
 import { poolIdentity } from "../../src/connector/identity/identity.ts";
@@ -15,6 +16,7 @@ import {
   MEMBERSHIP_UNKNOWN,
 } from "../../src/connector/membership.ts";
 
+const { periodMs: IDENTITY_PERIOD_MS } = IDENTITY_INTERVALS;
 const KEY = "model@mooncake-kv-identity";
 const FULL = { ok: false, code: EngineCode.NO_AVAILABLE_HANDLE, text: "no room" } as const;
 const DOWN = { ok: false, code: -11, text: "is away" } as const;
@@ -32,6 +34,10 @@ function identityOf(dtype: KvDtype) {
 }
 
 class World {
+  /** Moved by `next` only. */
+  nowMs = 0;
+  /** How long a call of a pool that is away takes. */
+  callMs = 0;
   value: Uint8Array | null = null;
   down = false;
   refusesPuts = false;
@@ -55,6 +61,7 @@ class World {
       calls: {
         getValue: async () => {
           const answer = this.down ? DOWN : ({ ok: true, value: this.value } as const);
+          if (this.down) this.nowMs += this.callMs;
           await this.late;
           return answer;
         },
@@ -72,6 +79,8 @@ class World {
       key: KEY,
       identity: identityOf("float16"),
       timeoutMs: 100,
+      nowMs: () => this.nowMs,
+      intervals: IDENTITY_INTERVALS,
       after: (delayMs, action) => {
         const timer = { delayMs, action };
         this.timers.push(timer);
@@ -98,6 +107,7 @@ class World {
   async next(): Promise<number> {
     const timer = this.timers.shift();
     if (timer === undefined) throw new Error("no check is due");
+    this.nowMs += timer.delayMs;
     timer.action();
     await this.check.check();
     return timer.delayMs;
@@ -214,6 +224,48 @@ test("without an answer it stays unknown, is told once, and is asked again with 
   world.down = false;
   await world.next();
   expect(world.published).toEqual([MEMBERSHIP_OPEN]);
+});
+
+test.each([0, 5000])(
+  "a pool without an answer is asked every two seconds at most for half a minute, calls of %i ms included, then slower",
+  async (callMs) => {
+    const world = new World();
+    world.down = true;
+    world.callMs = callMs;
+    await world.open();
+    const first = world.nowMs;
+    const soon: number[] = [];
+    while (world.nowMs - first < 30_000) soon.push(await world.next());
+    expect(soon.slice(0, 3)).toEqual([500, 1000, 2000]);
+    expect(new Set(soon.slice(2))).toEqual(new Set([2000]));
+    const slower: number[] = [];
+    for (let count = 0; count < 6; count++) slower.push(await world.next());
+    expect(slower).toEqual([4000, 8000, 16_000, 32_000, 60_000, 60_000]);
+    // It opens anew: soon again.
+    world.turn("down");
+    await world.open();
+    expect(await world.next()).toBe(500);
+    // And once it has answered, too.
+    world.down = false;
+    await world.next();
+    world.down = true;
+    expect(await world.next()).toBe(IDENTITY_PERIOD_MS);
+    expect([await world.next(), await world.next()]).toEqual([500, 1000]);
+  },
+);
+
+test("a pool that lost its identity's owner is known again two seconds after its master has given that up", async () => {
+  const world = new World();
+  world.down = true;
+  world.callMs = 5;
+  await world.open();
+  // Until then every read fails; then the key is gone.
+  while (world.timers[0] !== undefined && world.nowMs + world.timers[0].delayMs < 10_000)
+    await world.next();
+  world.down = false;
+  await world.next();
+  expect(world.published).toEqual([MEMBERSHIP_OPEN]);
+  expect(world.nowMs).toBeLessThanOrEqual(12_000);
 });
 
 test("a failed look leaves what is known as it is", async () => {

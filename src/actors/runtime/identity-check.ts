@@ -16,6 +16,8 @@ import { EngineCode } from "../../store/engine.ts";
 import type { EngineCalls } from "../../store/engine-calls.ts";
 import type { TraceWriter } from "../../trace/events.ts";
 import type { Log } from "../step.ts";
+import { type IdentityIntervals, IdentityRetries } from "./identity-intervals.ts";
+import { IdentityLog } from "./identity-log.ts";
 
 export interface IdentityCheckOptions {
   readonly calls: Pick<EngineCalls, "getValue" | "putValue">;
@@ -23,6 +25,9 @@ export interface IdentityCheckOptions {
   readonly identity: PoolIdentity;
   /** Bound of each call. */
   readonly timeoutMs: number;
+  /** Milliseconds of a clock that only goes forward. */
+  readonly nowMs: () => number;
+  readonly intervals: IdentityIntervals;
   /** Runs `action` after `delayMs` unless the returned function is called first; must not keep the process alive. */
   readonly after: (delayMs: number, action: () => void) => () => void;
   /** Tells the scheduler side: a MEMBERSHIP_ number, PAUSED amid a reset. */
@@ -40,20 +45,17 @@ export interface MembershipStatus {
   readonly keyDifferences: readonly IdentityDifference[];
 }
 
-/** How often the published identity is read. */
-export const IDENTITY_PERIOD_MS = 60_000;
-const RETRY_MIN_MS = 500;
 const AGREED: IdentityComparison = { keys: [], bytes: [] };
 
 /**
- * Publishes this member's identity unless one is there, and compares: when the engine opens (again) and every minute. Lives on the
+ * Publishes this member's identity unless one is there, and compares: when the engine opens (again), then at `intervals`. Lives on the
  * runtime's thread. What a member that starts at the same time does is decided by the pool: both read what was stored first.
  */
 export class IdentityCheck {
   readonly #options: IdentityCheckOptions;
   readonly #value: Uint8Array;
-  /** Differences and values that the log was told of. */
-  readonly #told = new Set<string>();
+  readonly #log: IdentityLog;
+  readonly #retries: IdentityRetries;
   #membership = MEMBERSHIP_UNKNOWN;
   #compared = AGREED;
   #engineOpen = false;
@@ -62,13 +64,14 @@ export class IdentityCheck {
   #checkedOpening = 0;
   #checking: Promise<void> | undefined;
   #cancelNext: (() => void) | undefined;
-  #retryMs = RETRY_MIN_MS;
   #paused = false;
   #closed = false;
 
   constructor(options: IdentityCheckOptions) {
     this.#options = options;
     this.#value = encodeIdentity(options.identity);
+    this.#log = new IdentityLog(options.key, options.log);
+    this.#retries = new IdentityRetries(options.intervals, options.nowMs);
   }
 
   status(): MembershipStatus {
@@ -98,6 +101,7 @@ export class IdentityCheck {
     this.#become(MEMBERSHIP_UNKNOWN);
     if (!this.#engineOpen) return;
     this.#opening = reopenings;
+    this.#retries.settled();
     // A check that began before the loss speaks of the pool that was lost.
     void (this.#checking === undefined ? this.check() : this.checkAnew());
   }
@@ -150,15 +154,13 @@ export class IdentityCheck {
     this.#checkedOpening = this.#opening;
     const settled = await this.#readOrPublish();
     if (this.#closed) return;
-    if (settled) this.#retryMs = RETRY_MIN_MS;
-    const delayMs = settled ? IDENTITY_PERIOD_MS : this.#retryMs;
-    if (!settled) this.#retryMs = Math.min(this.#retryMs * 2, IDENTITY_PERIOD_MS);
+    const delayMs = settled ? this.#retries.settled() : this.#retries.failed();
     this.#cancelNext = this.#options.after(delayMs, () => void this.check());
   }
 
   /** False: look again soon. Without an answer what was known stays, because an engine that is lost says so by its state. */
   async #readOrPublish(): Promise<boolean> {
-    const { calls, key, timeoutMs, log } = this.#options;
+    const { calls, key, timeoutMs } = this.#options;
     const read = await calls.getValue(key, timeoutMs);
     if (!read.ok) return this.#unanswered(read.code, read.text);
     if (read.value !== null) return this.#compare(read.value);
@@ -175,43 +177,23 @@ export class IdentityCheck {
         put.ok ? EngineCode.OBJECT_NOT_FOUND : put.code,
         "it is not there yet",
       );
-    if (!put.ok)
-      this.#warnOnce(
-        `unpublished ${put.code}`,
-        { key, code: put.code, problem: put.text },
-        "the pool did not take this member's identity: others cannot compare theirs with it",
-        log,
-      );
+    if (!put.ok) this.#log.unpublished(put.code, put.text);
     this.#apply(AGREED);
     // What could not be put now is put as soon as there is room: an owner may be on its way.
     return put.ok;
   }
 
   #unanswered(code: number, problem: string): false {
-    const { key, log } = this.#options;
-    log.debug({ key, code, problem }, "the pool did not answer for the identity of its members");
-    if (this.#engineOpen && this.#membership === MEMBERSHIP_UNKNOWN)
-      this.#warnOnce(
-        "unanswered",
-        { key, code, problem },
-        "the identity of the pool's members cannot be read: requests are computed until it can",
-        log,
-      );
+    const waits = this.#engineOpen && this.#membership === MEMBERSHIP_UNKNOWN;
+    this.#log.unanswered(code, problem, waits);
     return false;
   }
 
   #compare(value: Uint8Array): true {
-    const { key, identity, log } = this.#options;
     const read = decodeIdentity(value);
-    if (read.ok) this.#apply(compareIdentities(identity, read.identity));
+    if (read.ok) this.#apply(compareIdentities(this.#options.identity, read.identity));
     else {
-      this.#warnOnce(
-        `unreadable ${read.problem}`,
-        { key, problem: read.problem },
-        `the identity of the pool's members is not compared: ${read.problem}. A newer version of this software may have ` +
-          "written it; run the same version in every process that shares the pool.",
-        log,
-      );
+      this.#log.unreadable(read.problem);
       this.#apply(AGREED);
     }
     return true;
@@ -221,63 +203,24 @@ export class IdentityCheck {
     // The answer may be older than the loss of the engine.
     if (!this.#engineOpen || this.#closed || this.#checkedOpening !== this.#opening) return;
     this.#compared = compared;
-    for (const difference of compared.keys) this.#warnOfKeys(difference);
-    for (const difference of compared.bytes) this.#warnOfBytes(difference);
+    this.#log.compared(compared);
     this.#become(compared.bytes.length > 0 ? MEMBERSHIP_CLOSED : MEMBERSHIP_OPEN);
   }
 
   #become(membership: number): void {
     const before = this.#membership;
     if (before === membership) return;
-    const { trace, log, key } = this.#options;
+    const { trace } = this.#options;
     this.#membership = membership;
     this.#publish();
     if (membership === MEMBERSHIP_CLOSED)
       trace.record("poolClosed", NONE, NONE, this.#compared.bytes.length, NONE);
     else if (membership === MEMBERSHIP_OPEN)
       trace.record("poolOpened", NONE, NONE, this.#compared.keys.length, NONE);
-    if (before !== MEMBERSHIP_CLOSED || membership !== MEMBERSHIP_OPEN) return;
-    // Told anew should it happen again.
-    this.#told.clear();
-    log.warn(
-      { key },
-      "the pool is open to this member again: what is published there agrees with it",
-    );
+    if (before === MEMBERSHIP_CLOSED && membership === MEMBERSHIP_OPEN) this.#log.openAgain();
   }
 
   #publish(): void {
     this.#options.publish(this.#paused ? MEMBERSHIP_PAUSED : this.#membership);
-  }
-
-  #warnOfKeys({ field, ours, theirs }: IdentityDifference): void {
-    const { key, log } = this.#options;
-    const name = field.replace("keys.", "");
-    this.#warnOnce(
-      `${field} ${theirs}`,
-      { key, field: name, ours, theirs },
-      `this member and the pool's others form keys differently, so no block is shared: ${name} is ${ours} here and ${theirs} ` +
-        `there. Give ${name} the same value in every process that shares the pool.`,
-      log,
-    );
-  }
-
-  #warnOfBytes({ field, ours, theirs }: IdentityDifference): void {
-    const { key, log } = this.#options;
-    const name = field.replace("bytes.", "");
-    const told = `${field} ${theirs}`;
-    if (this.#told.has(told)) return;
-    this.#told.add(told);
-    log.error(
-      { key, field: name, ours, theirs },
-      `the pool is closed for this member, which computes everything: others keep different bytes under the same keys: ${name} ` +
-        `is ${ours} here and ${theirs} there. Set cache_prefix to a name of its own for each kind of deployment, or give ${name} ` +
-        "the same value everywhere and empty the pool.",
-    );
-  }
-
-  #warnOnce(told: string, fields: object, text: string, log: Log): void {
-    if (this.#told.has(told)) return;
-    this.#told.add(told);
-    log.warn(fields, text);
   }
 }

@@ -10,6 +10,7 @@ import { CONTROL_MEMBERSHIP_WORD } from "../plan.ts";
 import type { Log } from "../step.ts";
 import type { EngineWatch } from "./engine-watch.ts";
 import { IdentityCheck } from "./identity-check.ts";
+import { IDENTITY_INTERVALS } from "./identity-intervals.ts";
 import type { RuntimeOptions } from "./runtime.ts";
 
 /** One answer of the pool about its members; lookups have no more patience either. */
@@ -22,6 +23,7 @@ export interface MembershipParts {
   readonly kvCache: KvCacheConfig;
   readonly connector: ConnectorConfig;
   readonly noneHash: Uint8Array;
+  readonly nowMs: () => number;
   /** The runtime's control words. */
   readonly control: SharedArrayBuffer;
   readonly trace: TraceWriter;
@@ -30,7 +32,7 @@ export interface MembershipParts {
 
 /** Begins to compare this runtime's identity with the pool's, whenever its engine opens and every minute, until it is closed. */
 export function watchMembership(parts: MembershipParts): IdentityCheck {
-  const { native, engineId, engine, kvCache, connector, noneHash, trace, log } = parts;
+  const { native, engineId, engine, kvCache, connector, noneHash, nowMs, trace, log } = parts;
   const control = new Int32Array(parts.control);
   const { storeTp = null, cachePrefix } = keyNamespaceOf(connector);
   const check = new IdentityCheck({
@@ -38,6 +40,8 @@ export function watchMembership(parts: MembershipParts): IdentityCheck {
     key: identityKey(kvCache.modelName, cachePrefix),
     identity: poolIdentity({ kvCache, cachePrefix, noneHash, storeTp }),
     timeoutMs: Math.min(connector.lookupTimeoutMs, CALL_TIMEOUT_MAX_MS),
+    nowMs,
+    intervals: IDENTITY_INTERVALS,
     after: (delayMs, action) => {
       const timer = setTimeout(action, delayMs);
       // A process that has nothing else to do may end.

@@ -142,6 +142,7 @@ export class Runtime {
       engineId,
       engine: this.engine,
       noneHash: this.#resources.noneHash,
+      nowMs: this.ends.nowMs,
       control: this.plan.control,
       trace: this.#supervised.trace,
     });

@@ -173,7 +173,10 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
         void this.#end(supervised);
       }, thread.startTimeoutMs);
       worker.on("message", (message: FromThread) => {
-        if ("request" in message) return void this.#reset(worker, message);
+        if ("request" in message) {
+          void this.#reset(worker, message);
+          return;
+        }
         // The error itself says more, and may come before this message or after it.
         if (message.lifeCycle === "failed") cause ??= new Error(message.message);
         if (message.lifeCycle !== "ready") return;
