@@ -7,7 +7,7 @@ import { packageRoot } from "../worker-entry.ts";
 import { addConfigCommand } from "./config/commands.ts";
 import { addDoctorCommand } from "./doctor/doctor.ts";
 import { addPoolCommand } from "./pool/commands.ts";
-import { addServeCommand } from "./serve.ts";
+import { addServeCommand } from "./serve-command.ts";
 
 /** Exit codes: 0 done, 1 a failure that the text explains, 2 the command line itself is wrong. */
 const EXIT_FAILURE = 1;

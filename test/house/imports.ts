@@ -9,6 +9,8 @@ export interface Import {
   readonly line: number;
   /** The whole statement is erased by the compiler: nothing of it is there at run time. */
   readonly typeOnly: boolean;
+  /** An import(): loaded when the code comes to it, not with the file. */
+  readonly lazy: boolean;
 }
 
 const IMPORTING = new Set([
@@ -30,7 +32,8 @@ export function importsOf(file: SourceFile): Import[] {
       node.type === "TSImportType" ||
       node["importKind"] === "type" ||
       node["exportKind"] === "type";
-    imports.push({ target, line: lineAt(file.text, node.start), typeOnly });
+    const lazy = node.type === "ImportExpression";
+    imports.push({ target, line: lineAt(file.text, node.start), typeOnly, lazy });
   }
   return imports;
 }
