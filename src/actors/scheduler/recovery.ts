@@ -53,7 +53,7 @@ function recoverRequest(core: SchedulerCore, slot: number): void {
   }
   const known = state !== STATE_FREE;
   const outputTokens = known ? tables.requests[record + REQUEST_OUTPUT_TOKENS_WORD]! : 0;
-  addRequest(core, slot, outputTokens);
+  addRequest(core, slot, { outputTokens });
   if (outputTokens === 0 || states.state[slot] === STATE_FREE) return;
   if (states.state[slot] === STATE_DRAINING) return;
   const reason = finishReason(core, slot);

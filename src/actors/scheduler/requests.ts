@@ -35,17 +35,27 @@ import {
 
 /** A request's way outside of scheduling steps: taken, parked, ready, ended, released. */
 
-/** Takes a request whose record is live. `outputTokens` above 0: after a restart, tokens that the front end has already. */
-export function addRequest(core: SchedulerCore, slot: number, outputTokens: number): void {
+/**
+ * Takes a request whose record is live. `recovered`: after a restart, which its abort's message may not have survived; and how many
+ * tokens the front end has already. Without it an abort is told by its message alone: a flag that is set amid the step would make
+ * two runs of one step differ.
+ */
+export function addRequest(
+  core: SchedulerCore,
+  slot: number,
+  recovered: { readonly outputTokens: number } | null,
+): void {
   const { tables, states } = core;
   const record = tables.request(slot);
   const words = tables.requests;
   states.reset(slot);
   states.generation[slot] = words[record + REQUEST_GENERATION]!;
   // Pairs with the owner's Atomics.or when it aborts.
-  states.flags[slot] = Atomics.load(words, record + REQUEST_FLAGS);
+  const flags = Atomics.load(words, record + REQUEST_FLAGS);
+  states.flags[slot] = recovered === null ? flags & ~REQUEST_FLAG_ABORTED : flags;
   states.promptTokens[slot] = words[record + REQUEST_PROMPT_TOKENS]!;
   states.tokensMax[slot] = words[record + REQUEST_TOKENS_MAX]!;
+  const outputTokens = recovered?.outputTokens ?? 0;
   states.outputTokens[slot] = outputTokens;
   // Before the status says that this generation is known, its word must not hold a former request's count.
   // Pairs with the front end's load when it reads what it missed.

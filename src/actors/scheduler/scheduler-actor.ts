@@ -156,7 +156,7 @@ function takeAdd(core: SchedulerCore, message: AddRequest): void {
   if (seen || isCurrent(core, slot, generation)) return core.stale(message);
   if (states.state[slot] !== STATE_FREE)
     brokenInvariant("slot is used again before its release", slot);
-  addRequest(core, slot, 0);
+  addRequest(core, slot, null);
 }
 
 function takeAbort(core: SchedulerCore, message: AbortRequest): void {
