@@ -5,9 +5,11 @@
  * noise on this machine.
  */
 import { OPERATION_EXISTS, OPERATION_GET, OPERATION_PUT } from "../src/blocks/layout.ts";
+import { parseStoreConfig } from "../src/config/store-config.ts";
 import { loadNative } from "../src/native/load.ts";
 import type { MooncakeEngineOptions } from "../src/native/binding.ts";
 import { startPool } from "../src/pool/pool.ts";
+import { engineOptionsWith } from "../src/store/mooncake/engine-options.ts";
 import { requireWheel } from "../src/store/mooncake/interpreter.ts";
 import { packageRoot } from "../src/worker-entry.ts";
 import { inTurns, Pairs } from "./lib/pairs.ts";
@@ -66,7 +68,7 @@ process.exit(0);
 async function measure(master: string): Promise<void> {
   const python = await PoolBaseline.start(wheel.path, master, REGION_BYTES);
   const control = await PoolBaseline.start(wheel.path, master, REGION_BYTES);
-  const node = new PoolNode(native, engineOptions(master), REGION_BYTES);
+  const node = new PoolNode(native, engineOptions(), REGION_BYTES);
   await node.opened();
   await touchPool(node, python);
   const ratios: number[] = [];
@@ -164,29 +166,11 @@ async function lookups(
   await python.ask({ do: "clear" });
 }
 
-function engineOptions(masterServerAddress: string): MooncakeEngineOptions {
-  return {
-    kind: "mooncake",
-    pythonExecutable: wheel.path,
-    pythonLibrary: wheel.sharedLibrary ?? "",
-    localHostname: "127.0.0.1",
-    metadataServer: "P2PHANDSHAKE",
-    globalSegmentBytes: 0,
-    localBufferBytes: 64 * MIB,
-    protocol: "tcp",
-    deviceName: "",
-    masterServerAddress,
-    preferredSegment: "",
-    tenantId: "default",
-    enableOffload: false,
-    groupSemantics: false,
-    reportTiers: false,
-    keysPerCallMax: 0,
-    bytesPerCallMax: 0,
-    transferQueueMax: 0,
-    logPath: "",
-    existsThreads: 4,
-    getThreads: 4,
-    putThreads: 4,
-  };
+/** As the product opens its store. */
+function engineOptions(): MooncakeEngineOptions {
+  return engineOptionsWith(
+    { path: wheel.path, sharedLibrary: wheel.sharedLibrary ?? "" },
+    { store: parseStoreConfig(pool.store), requesterLocalHostname: "127.0.0.1" },
+    { preferredSegment: null, enableGroupSemantics: false, storeTierLog: false },
+  );
 }

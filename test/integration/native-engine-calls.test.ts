@@ -7,10 +7,11 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { afterEach, expect, test } from "vitest";
-import type { MooncakeEngineOptions } from "../../src/native/binding.ts";
+import { parseStoreConfig } from "../../src/config/store-config.ts";
 import { addonPaths, loadNative } from "../../src/native/load.ts";
 import { EngineCalls } from "../../src/store/engine-calls.ts";
 import { EngineCode } from "../../src/store/engine.ts";
+import { engineOptionsWith } from "../../src/store/mooncake/engine-options.ts";
 import { EngineWatch } from "../../src/actors/runtime/engine-watch.ts";
 import { NO_TRACE } from "../../src/trace/events.ts";
 
@@ -138,27 +139,18 @@ test("an engine that cannot be opened says why, and answers at once", async () =
   expect(watch.status().state).toBe("closed");
 });
 
-const MOONCAKE: MooncakeEngineOptions = {
-  kind: "mooncake",
-  pythonExecutable: "/no/such/python3",
-  pythonLibrary: "/no/such/libpython3.so",
-  localHostname: "127.0.0.1",
-  metadataServer: "P2PHANDSHAKE",
-  globalSegmentBytes: 0,
-  localBufferBytes: 1 << 20,
-  protocol: "tcp",
-  deviceName: "",
-  masterServerAddress: "127.0.0.1:1",
-  preferredSegment: "",
-  tenantId: "default",
-  enableOffload: false,
-  reportTiers: false,
-  groupSemantics: false,
-  keysPerCallMax: 0,
-  bytesPerCallMax: 0,
-  transferQueueMax: 0,
-  logPath: "",
-  existsThreads: 1,
-  getThreads: 1,
-  putThreads: 1,
-};
+const MOONCAKE = engineOptionsWith(
+  { path: "/no/such/python3", sharedLibrary: "/no/such/libpython3.so" },
+  {
+    store: parseStoreConfig({
+      mode: "standalone-store",
+      metadata_server: "P2PHANDSHAKE",
+      master_server_address: "127.0.0.1:1",
+      global_segment_size: 0,
+      local_buffer_size: "1mb",
+      protocol: "tcp",
+    }),
+    requesterLocalHostname: "127.0.0.1",
+  },
+  { preferredSegment: null, enableGroupSemantics: false, storeTierLog: false },
+);

@@ -5,6 +5,8 @@ import type { MooncakeEngineOptions } from "../../native/binding.ts";
 import { findInterpreterNow, wheelOf, wheelWarning } from "./interpreter.ts";
 import type { InterpreterSearch } from "./interpreter.ts";
 
+type Settings = Pick<ConnectorConfig, "preferredSegment" | "enableGroupSemantics" | "storeTierLog">;
+
 /** Enough that lookups, loads and saves of several jobs go on side by side; more only wait for the interpreter's lock. */
 const LANES = { existsThreads: 4, getThreads: 4, putThreads: 4 };
 
@@ -14,16 +16,26 @@ const LANES = { existsThreads: 4, getThreads: 4, putThreads: 4 };
  * there is no interpreter, none with the wheel, or none with a shared library, each with the command that mends it.
  */
 export function mooncakeEngineOptions(
-  { store, requesterLocalHostname, python, searchPath }: MooncakePoolConfig,
-  settings: Pick<ConnectorConfig, "preferredSegment" | "enableGroupSemantics" | "storeTierLog">,
+  pool: MooncakePoolConfig,
+  settings: Settings,
   workingFolder: string,
   warn?: (warning: ConfigWarning) => void,
 ): MooncakeEngineOptions {
-  const { path, library } = requirePython({ python, workingFolder, searchPath }, warn);
+  const { python, searchPath } = pool;
+  const found = requirePython({ python, workingFolder, searchPath }, warn);
+  return engineOptionsWith(found, pool, settings);
+}
+
+/** The same with an interpreter that is known: nothing is asked. */
+export function engineOptionsWith(
+  python: { readonly path: string; readonly sharedLibrary: string },
+  { store, requesterLocalHostname }: Pick<MooncakePoolConfig, "store" | "requesterLocalHostname">,
+  settings: Settings,
+): MooncakeEngineOptions {
   return {
     kind: "mooncake",
-    pythonExecutable: path,
-    pythonLibrary: library,
+    pythonExecutable: python.path,
+    pythonLibrary: python.sharedLibrary,
     // Empty: the addon asks the routing table, as vLLM does.
     localHostname: requesterLocalHostname ?? "",
     // The address of a metadata service, or the word that there is none.
@@ -50,12 +62,12 @@ export function mooncakeEngineOptions(
 function requirePython(
   search: InterpreterSearch,
   warn?: (warning: ConfigWarning) => void,
-): { path: string; library: string } {
+): { path: string; sharedLibrary: string } {
   const interpreter = wheelOf(findInterpreterNow(search));
   const { path, version, sharedLibrary } = interpreter;
   const warning = wheelWarning(interpreter);
   if (warning !== null) warn?.(warning);
-  if (sharedLibrary !== null) return { path, library: sharedLibrary };
+  if (sharedLibrary !== null) return { path, sharedLibrary };
   throw new MooncakeKvError({
     code: "MISSING",
     field: "MOONCAKE_PYTHON",

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import * as layout from "../../../src/blocks/layout.ts";
+import { parseStoreConfig } from "../../../src/config/store-config.ts";
 import { loadNative } from "../../../src/native/load.ts";
 import type {
   ChildEngineOptions,
@@ -9,6 +10,7 @@ import type {
   EngineStatus,
   MooncakeEngineOptions,
 } from "../../../src/native/binding.ts";
+import { engineOptionsWith } from "../../../src/store/mooncake/engine-options.ts";
 import { requireWheel } from "../../../src/store/mooncake/interpreter.ts";
 import { Actor } from "../native-actor.mjs";
 import type { Entry } from "../native-actor.mjs";
@@ -28,31 +30,20 @@ export function engineOptions(
   master: string,
   changes: Partial<MooncakeEngineOptions> = {},
 ): MooncakeEngineOptions {
-  return {
-    kind: "mooncake",
-    pythonExecutable: wheel.path,
-    pythonLibrary: wheel.sharedLibrary ?? "",
-    localHostname: "127.0.0.1",
-    metadataServer: "P2PHANDSHAKE",
-    globalSegmentBytes: 0,
-    localBufferBytes: 16 * MIB,
+  const store = parseStoreConfig({
+    mode: "standalone-store",
+    metadata_server: "P2PHANDSHAKE",
+    master_server_address: master,
+    global_segment_size: 0,
+    local_buffer_size: 16 * MIB,
     protocol: "tcp",
-    deviceName: "",
-    masterServerAddress: master,
-    preferredSegment: "",
-    tenantId: "default",
-    enableOffload: false,
-    groupSemantics: false,
-    reportTiers: false,
-    keysPerCallMax: 0,
-    bytesPerCallMax: 0,
-    transferQueueMax: 0,
-    logPath: "",
-    existsThreads: 2,
-    getThreads: 2,
-    putThreads: 2,
-    ...changes,
-  };
+  });
+  const options = engineOptionsWith(
+    { path: wheel.path, sharedLibrary: wheel.sharedLibrary ?? "" },
+    { store, requesterLocalHostname: "127.0.0.1" },
+    { preferredSegment: null, enableGroupSemantics: false, storeTierLog: false },
+  );
+  return { ...options, existsThreads: 2, getThreads: 2, putThreads: 2, ...changes };
 }
 
 /** Segments of one block of a group. */
