@@ -94,6 +94,8 @@ export interface ConnectorConfig {
   readonly loadTimeoutMs: number;
   readonly saveTimeoutMs: number;
   readonly shutdownTimeoutMs: number;
+  /** How long a start waits for the engine; requests are computed until it is open. 0: not at all. */
+  readonly engineStartTimeoutMs: number;
   /** Hits shorter than this are computed instead of loaded. */
   readonly minLoadTokens: number;
   /** What loads keep to where the pool has a disk tier; null: it has none. */

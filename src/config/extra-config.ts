@@ -34,6 +34,7 @@ const VLLM_KEYS: readonly string[] = [
 const OWN_KEYS: readonly string[] = [
   "engine",
   "engine_process",
+  "engine_start_timeout_ms",
   "lookup_rpc_role",
   "lookup_timeout_ms",
   "load_timeout_ms",
@@ -104,6 +105,7 @@ export function parseExtraConfig(
     loadTimeoutMs: whole(extra, "load_timeout_ms", 30_000, 1),
     saveTimeoutMs: whole(extra, "save_timeout_ms", 60_000, 1),
     shutdownTimeoutMs: whole(extra, "shutdown_timeout_ms", 10_000, 1),
+    engineStartTimeoutMs: whole(extra, "engine_start_timeout_ms", 10_000, 0),
     minLoadTokens: whole(extra, "min_load_tokens", 0, 0),
     local: localPool(extra, truth("pool_verify_checksums", true)),
   };

@@ -18,7 +18,7 @@ import {
   untilOpen,
 } from "./support/pool-deaths.ts";
 
-/** A start waits ten seconds for its engine, and the store for a master that does not answer. */
+/** A start waits ten seconds for its engine unless told otherwise, and the store for a master that does not answer. */
 const TEST_TIMEOUT_MS = 120_000;
 
 let world: PoolDeathWorld;
@@ -70,7 +70,7 @@ test(
   "the address of the master is that of a server which never answers",
   async () => {
     const pool = await MortalPool.prepare(await startSilent());
-    world = await startPoolDeathWorld({}, { pool });
+    world = await startPoolDeathWorld({ engine_start_timeout_ms: 300 }, { pool });
     const { state } = engineStatus(world);
     expect(["opening", "down"]).toContain(state);
     await expectShown(world, state);
@@ -79,6 +79,7 @@ test(
       expect.objectContaining({
         level: "warn",
         text: "the storage engine is not open yet: requests are computed until it is",
+        fields: expect.objectContaining({ timeoutMs: 300 }) as object,
       }),
     );
     await expectEngineDown(world);

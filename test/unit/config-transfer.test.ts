@@ -172,6 +172,7 @@ describe("settings", () => {
       loadTimeoutMs: 30_000,
       saveTimeoutMs: 60_000,
       shutdownTimeoutMs: 10_000,
+      engineStartTimeoutMs: 10_000,
       minLoadTokens: 0,
       staging: null,
       storeTierLog: false,

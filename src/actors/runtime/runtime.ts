@@ -41,8 +41,6 @@ import { isIndispensable, superviseActors, type SupervisedActors } from "./super
 import { dumpState, type StateDump } from "./state-dump.ts";
 
 const ACTOR_START_TIMEOUT_MS = 30_000;
-/** So long a start waits for an engine that is on its way. */
-const ENGINE_START_TIMEOUT_MS = 10_000;
 
 export interface RuntimeOptions {
   readonly native: NativeBinding;
@@ -60,8 +58,6 @@ export interface RuntimeOptions {
   readonly trace: boolean;
   /** KV events are made, with this form of hashes; who made the runtime takes them (`kvEvents`). Default: none are made. */
   readonly kvEvents?: { readonly integerHashes: boolean } | undefined;
-  /** How long the start waits for the engine; requests are computed until it is open. Default: 10 s. */
-  readonly engineStartTimeoutMs?: number;
   /** Every actor thread writes a recording of its steps into this folder (see hosts/recording). Default: none. */
   readonly recordFolder?: string | undefined;
   readonly logLevel: string;
@@ -156,13 +152,13 @@ export class Runtime {
     if (path !== null && options.connector.lookupRpcRole === "server") await claimSocketPath(path);
     const runtime = new Runtime(options);
     try {
-      const { engineStartTimeoutMs = ENGINE_START_TIMEOUT_MS } = options;
+      const { engineStartTimeoutMs, lookupTimeoutMs } = options.connector;
       const settled = runtime.engine.settle(engineStartTimeoutMs);
       // Looked at when the actors have started: a stop amid their start would leave some behind.
       settled.catch(() => undefined);
       await runtime.#startActors();
       await settled;
-      await runtime.membership.settle(options.connector.lookupTimeoutMs);
+      await runtime.membership.settle(lookupTimeoutMs);
     } catch (error) {
       await runtime.stop();
       throw error;
