@@ -22,6 +22,11 @@ const MORE = 1;
 const LONG = 2;
 const COMMAND = 4;
 const SHORT_MAX = 255;
+/** No command that is used here has more. */
+const COMMAND_BYTES_MAX = 4096;
+/** A larger buffer is given back when what made it so large is used. */
+const BUFFER_KEPT_BYTES = 64 * 1024;
+const BUFFER_MIN_BYTES = 4096;
 const LATIN = "latin1";
 
 export interface ZmtpEnds {
@@ -33,9 +38,10 @@ export interface ZmtpEnds {
   readonly message: (frames: Uint8Array[]) => void;
 }
 
+/** Of one message. */
 export interface ZmtpLimits {
-  /** Bytes of one frame, and frames of one message. */
-  readonly frameBytesMax: number;
+  /** All frames together. */
+  readonly messageBytesMax: number;
   readonly framesMax: number;
 }
 
@@ -45,12 +51,13 @@ export class ZmtpConnection {
   readonly #ends: ZmtpEnds;
   readonly #limits: ZmtpLimits;
   /** Bytes [start, end) that arrived and are not used yet. */
-  #buffer = new Uint8Array(4096);
+  #buffer = new Uint8Array(BUFFER_MIN_BYTES);
   #start = 0;
   #end = 0;
   #greeted = false;
   #ready = false;
   #frames: Uint8Array[] = [];
+  #framesBytes = 0;
 
   constructor(type: ZmtpSocketType, ends: ZmtpEnds, limits: ZmtpLimits) {
     this.#type = type;
@@ -62,6 +69,11 @@ export class ZmtpConnection {
 
   get ready(): boolean {
     return this.#ready;
+  }
+
+  /** Memory that unfinished messages take. */
+  get heldBytes(): number {
+    return this.#buffer.byteLength + this.#framesBytes;
   }
 
   /** Only when ready. The frames are copied before this returns. */
@@ -77,12 +89,13 @@ export class ZmtpConnection {
     this.#store(bytes);
     if (!this.#greeted && !this.#readGreeting()) return;
     while (this.#readFrame());
+    this.#giveBack();
   }
 
   #store(bytes: Uint8Array): void {
     const held = this.#end - this.#start;
     if (this.#buffer.byteLength - this.#end < bytes.byteLength) {
-      const size = Math.max(2 * held, held + bytes.byteLength, 4096);
+      const size = Math.max(2 * held, held + bytes.byteLength, BUFFER_MIN_BYTES);
       const into = size > this.#buffer.byteLength ? new Uint8Array(size) : this.#buffer;
       into.set(this.#buffer.subarray(this.#start, this.#end));
       this.#buffer = into;
@@ -91,6 +104,17 @@ export class ZmtpConnection {
     }
     this.#buffer.set(bytes, this.#end);
     this.#end += bytes.byteLength;
+  }
+
+  /** Peers are few, but stay: one long message must not cost its memory for ever. */
+  #giveBack(): void {
+    const held = this.#end - this.#start;
+    if (this.#buffer.byteLength <= BUFFER_KEPT_BYTES || held > this.#buffer.byteLength / 4) return;
+    const into = new Uint8Array(Math.max(2 * held, BUFFER_MIN_BYTES));
+    into.set(this.#buffer.subarray(this.#start, this.#end));
+    this.#buffer = into;
+    this.#start = 0;
+    this.#end = held;
   }
 
   #readGreeting(): boolean {
@@ -116,18 +140,27 @@ export class ZmtpConnection {
     const headBytes = (flags & LONG) === 0 ? 2 : 9;
     if (held.byteLength < headBytes) return false;
     const size = headBytes === 2 ? held[1]! : longSize(held);
-    const { frameBytesMax, framesMax } = this.#limits;
-    if (size > frameBytesMax) refuse("frame", size, `is longer than ${frameBytesMax} bytes`);
+    const { messageBytesMax, framesMax } = this.#limits;
+    const isCommand = (flags & COMMAND) !== 0;
+    if (isCommand && size > COMMAND_BYTES_MAX)
+      refuse("command", size, `is longer than ${COMMAND_BYTES_MAX} bytes`);
+    if (!isCommand && !this.#ready) refuse("frame", size, "comes before the handshake is over");
+    // Known by its head: nothing of it is waited for.
+    if (!isCommand && this.#framesBytes + size > messageBytesMax)
+      refuse("message", this.#framesBytes + size, `is longer than ${messageBytesMax} bytes`);
     if (held.byteLength < headBytes + size) return false;
     const body = held.slice(headBytes, headBytes + size);
     this.#start += headBytes + size;
-    if ((flags & COMMAND) !== 0) this.#command(body);
+    if (isCommand) this.#command(body);
     else {
-      if (!this.#ready) refuse("frame", size, "comes before the handshake is over");
       this.#frames.push(body);
+      this.#framesBytes += size;
       if (this.#frames.length > framesMax)
         refuse("frames", framesMax, "are too many for one message");
-      if ((flags & MORE) === 0) this.#ends.message(this.#frames.splice(0));
+      if ((flags & MORE) === 0) {
+        this.#framesBytes = 0;
+        this.#ends.message(this.#frames.splice(0));
+      }
     }
     return true;
   }

@@ -122,34 +122,18 @@ describe("the server", () => {
   });
 
   it("empties the pool when it is told to, says so, and answers what is no request with the error byte", async () => {
-    // The last one finds the engine closed.
-    const outcomes = [Promise.resolve(true), Promise.resolve(false)];
-    const closed = async (): Promise<boolean> => Promise.reject(new Error("the engine is closed"));
-    const counted = await serve({ reset: () => outcomes.shift() ?? closed() });
+    const outcomes = [true, false];
+    const counted = await serve({ reset: async () => outcomes.shift() === true });
     const socket = new Request({ linger: 0 });
     ends.push(() => socket.close());
     socket.connect(`ipc://${path}`);
     const replies: string[] = [];
-    for (const frames of [
-      ["reset"],
-      ["reset"],
-      ["reset"],
-      ["drop"],
-      ["lookup", "xx"],
-      ["lookup"],
-    ]) {
+    for (const frames of [["reset"], ["reset"], ["drop"], ["lookup", "xx"], ["lookup"]]) {
       await socket.send(frames);
       replies.push((await socket.receive()).map((frame) => frame.toString("hex")).join());
     }
-    expect(replies).toEqual(["01", "00", "00", "00", "00", "00"]);
-    expect(counted).toEqual([
-      "reset",
-      "reset_failed",
-      "reset_failed",
-      "refused",
-      "refused",
-      "refused",
-    ]);
+    expect(replies).toEqual(["01", "00", "00", "00", "00"]);
+    expect(counted).toEqual(["reset", "reset_failed", "refused", "refused", "refused"]);
   });
 
   it("answers questions of one connection in turn, and of several without regard to each other", async () => {

@@ -10,7 +10,7 @@ import { splitEnvelope, ZmtpConnection } from "../../src/connector/zmtp.ts";
 import type { ZmtpSocketType } from "../../src/connector/zmtp.ts";
 import { MooncakeKvError } from "../../src/errors.ts";
 
-const LIMITS = { frameBytesMax: 2000, framesMax: 6 };
+const LIMITS = { messageBytesMax: 12_000, framesMax: 6 };
 
 interface End {
   readonly connection: ZmtpConnection;
@@ -102,7 +102,8 @@ it("a peer of the wrong kind, of another security, or with too much is refused",
   early.connection.receive(Uint8Array.from(hello.slice(0, 64)));
   expect(() => early.connection.receive(Uint8Array.of(0, 1, 9))).toThrow(/handshake/);
   for (const frames of [
-    [new Uint8Array(2001)],
+    [new Uint8Array(12_001)],
+    Array.from({ length: 3 }, () => new Uint8Array(4001)),
     Array.from({ length: 7 }, () => new Uint8Array(1)),
   ]) {
     const [client, server] = [end("DEALER"), end("REP")];
@@ -110,6 +111,56 @@ it("a peer of the wrong kind, of another security, or with too much is refused",
     client.connection.send(frames);
     expect(() => deliver(client, server, [])).toThrow(MooncakeKvError);
   }
+});
+
+it("a message over the bound is refused by the head of its frame, before its bytes come", () => {
+  const [client, server] = [end("DEALER"), end("REP")];
+  deliver(client, server, []);
+  // A frame of 4 GiB and no byte of it; a command of 5,000 bytes.
+  const long = Uint8Array.of(2, 0, 0, 0, 1, 0, 0, 0, 0);
+  expect(() => server.connection.receive(long)).toThrow(/message.*is longer than 12000 bytes/);
+  const other = end("REP");
+  deliver(end("DEALER"), other, []);
+  const command = Uint8Array.of(6, 0, 0, 0, 0, 0, 0, 0x13, 0x88);
+  expect(() => other.connection.receive(command)).toThrow(/command.*is longer than 4096 bytes/);
+});
+
+it("the memory of a long message is given back when it has been read", () => {
+  const written: Uint8Array[] = [];
+  const limits = { messageBytesMax: 8 * 1024 * 1024, framesMax: 2 };
+  let messages = 0;
+  const server = new ZmtpConnection(
+    "REP",
+    { write: () => undefined, ready: () => undefined, message: () => void messages++ },
+    limits,
+  );
+  const client = new ZmtpConnection(
+    "DEALER",
+    {
+      write: (bytes) => void written.push(bytes),
+      ready: () => undefined,
+      message: () => undefined,
+    },
+    limits,
+  );
+  for (const bytes of written.splice(0)) server.receive(bytes);
+  const small = server.heldBytes;
+  let most = 0;
+  for (let round = 0; round < 2; round++) {
+    client.send([new Uint8Array(4 * 1024 * 1024)]);
+    const bytes = Buffer.concat(written.splice(0));
+    // The last piece has the beginning of the next message, too.
+    for (let at = 0; at < bytes.byteLength; at += 65_536) {
+      server.receive(bytes.subarray(at, at + 65_536));
+      most = Math.max(most, server.heldBytes);
+    }
+    server.receive(Uint8Array.of(0, 3, 1));
+    expect(server.heldBytes).toBe(small);
+    server.receive(Uint8Array.of(2, 3));
+  }
+  expect(messages).toBe(4);
+  expect(most).toBeGreaterThanOrEqual(4 * 1024 * 1024);
+  expect(most).toBeLessThanOrEqual(8 * 1024 * 1024 + 65_536);
 });
 
 it("a PING is answered with its context", () => {

@@ -7,7 +7,7 @@ import type { Log, RemoteAnswer, RemoteLookups, RemoteQuestion } from "../../ste
 
 /** Questions on the way at a time: a lookup server answers one after the other. */
 const QUESTIONS_MAX = 32;
-const LIMITS = { frameBytesMax: 64 * 1024, framesMax: 8 };
+const LIMITS = { messageBytesMax: 64 * 1024, framesMax: 8 };
 const DELIMITER = new Uint8Array(0);
 
 export interface LookupClientOptions {

@@ -9,17 +9,16 @@ import {
   type LookupRequest,
   type WireRequest,
 } from "../../../connector/lookup-wire.ts";
-import { splitEnvelope, ZmtpConnection } from "../../../connector/zmtp.ts";
+import { splitEnvelope } from "../../../connector/zmtp.ts";
 import type { ForeignFailure } from "../../lookup/foreign/foreign-lookups.ts";
 import type { LookupRpcOutcome } from "../../../trace/families.ts";
 import type { Log } from "../../step.ts";
+import { CONNECTION_LIMITS, type ConnectionLimits, LookupConnection } from "./lookup-connection.ts";
 
 /** Askers at a time: a scheduler process each. */
 const CONNECTIONS_MAX = 64;
-/** Questions of one connection that wait for their turn; who sends more is no lookup client, and is cut off. */
-const WAITING_MAX = 256;
-/** Two million hashes of 32 bytes. */
-const LIMITS = { frameBytesMax: 64 * 1024 * 1024, framesMax: 8 };
+/** What all of them hold together. */
+const HELD_BYTES_MAX = 256 * 1024 * 1024;
 
 export interface LookupServerOptions {
   /** Path of the Unix socket; a socket that a dead server left there is replaced. */
@@ -34,6 +33,9 @@ export interface LookupServerOptions {
   /** Called once for each request. */
   readonly count: (outcome: LookupRpcOutcome) => void;
   readonly log: Log;
+  /** Of each connection, and what all hold together; for tests. */
+  readonly limits?: ConnectionLimits;
+  readonly heldBytesMax?: number;
 }
 
 /**
@@ -44,6 +46,7 @@ export class LookupServer {
   readonly #options: LookupServerOptions;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  #heldBytes = 0;
 
   private constructor(options: LookupServerOptions, server: Server) {
     this.#options = options;
@@ -64,6 +67,11 @@ export class LookupServer {
     return opened;
   }
 
+  /** Memory that all connections hold together. */
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
   /** Cuts all connections; the socket's file goes away. */
   close(): void {
     this.#server.close();
@@ -72,40 +80,23 @@ export class LookupServer {
 
   #accept(socket: Socket): void {
     this.#sockets.add(socket);
-    const waiting: (readonly Uint8Array[])[] = [];
-    let busy = false;
-    const next = (): void => {
-      const frames = busy ? undefined : waiting.shift();
-      if (frames === undefined) return;
-      busy = true;
-      this.#serve(frames, (reply) => {
-        busy = false;
-        if (!socket.destroyed) zmtp.send(reply);
-        next();
-      });
-    };
-    const zmtp = new ZmtpConnection(
-      "REP",
+    socket.on("close", () => this.#sockets.delete(socket));
+    const { count, log, limits = CONNECTION_LIMITS, heldBytesMax = HELD_BYTES_MAX } = this.#options;
+    new LookupConnection(
+      socket,
       {
-        write: (bytes) => void socket.write(bytes),
-        ready: () => undefined,
-        message: (frames) => {
-          if (waiting.push(frames) > WAITING_MAX) socket.destroy();
-          else next();
+        serve: (frames, done) => this.#serve(frames, done),
+        hold: (bytes) => {
+          this.#heldBytes += bytes;
+          return this.#heldBytes <= heldBytesMax;
+        },
+        cutOff: (problem) => {
+          count("refused");
+          log.warn({ problem }, "a connection to the lookup socket is cut off");
         },
       },
-      LIMITS,
+      limits,
     );
-    socket.on("data", (bytes) => {
-      try {
-        zmtp.receive(bytes);
-      } catch (error) {
-        this.#refused(error);
-        socket.destroy();
-      }
-    });
-    socket.on("error", () => socket.destroy());
-    socket.on("close", () => this.#sockets.delete(socket));
   }
 
   #serve(frames: readonly Uint8Array[], done: (reply: readonly Uint8Array[]) => void): void {
@@ -133,14 +124,11 @@ export class LookupServer {
     try {
       return decodeWireRequest(body);
     } catch (error) {
-      this.#refused(error);
+      if (!(error instanceof MooncakeKvError)) throw error;
+      const { count, log } = this.#options;
+      count("refused");
+      log.warn({ error: error.message }, "a request on the lookup socket is none");
       return null;
     }
-  }
-
-  #refused(error: unknown): void {
-    if (!(error instanceof MooncakeKvError)) throw error;
-    this.#options.count("refused");
-    this.#options.log.warn({ error: error.message }, "a request on the lookup socket is none");
   }
 }
