@@ -3,9 +3,9 @@
 #include <pthread.h>
 
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -36,7 +36,7 @@ bool runApart(std::function<void()> work, std::chrono::steady_clock::time_point 
       shared->done = true;
       shared->ended.notify_all();
     });
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     return false;
   }
   std::unique_lock lock(shared->mutex);

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "core/io_threads.h"
 #include "core/key_space.h"
 #include "core/layout.h"
 
@@ -38,6 +40,8 @@ class Batch {
   std::shared_ptr<Channel> channel_;
   uint64_t submittedNanoseconds_ = 0;
   std::atomic<uint64_t> startedNanoseconds_{0};
+  /** One a part. */
+  std::vector<IoThreads::Task> tasks_;
   std::atomic<uint32_t> partsLeft_{0};
   std::atomic<int32_t> status_{0};
   std::atomic<bool> inFlight_{false};

@@ -1,8 +1,6 @@
 #include "core/channel.h"
 
 #include <algorithm>
-#include <exception>
-#include <new>
 #include <utility>
 
 #include "core/clock.h"
@@ -72,6 +70,8 @@ void Channel::submit(int64_t slot) {
     throw Error("CLOSED", "channelId", "", "the thread that registered the channel's memory has ended", "Open a new channel.");
   }
   fillFromHeader(batch);
+  const uint32_t parts = partsOf(batch);
+  if (batch.tasks_.size() < parts) batch.tasks_.resize(parts);
   batch.channel_ = shared_from_this();
   batch.submittedNanoseconds_ = monotonicNanoseconds();
   batch.startedNanoseconds_.store(0, std::memory_order_relaxed);
@@ -82,7 +82,6 @@ void Channel::submit(int64_t slot) {
     refuse(batch, refusal);
     return;
   }
-  const uint32_t parts = partsOf(batch);
   const uint32_t count = batch.count_;
   // The engine host outlives this call: the channel holds it, and the caller the channel.
   EngineHost& host = *options_.engine;
@@ -91,7 +90,8 @@ void Channel::submit(int64_t slot) {
   // After the last push the batch may be done and its slot in use again, so nothing of it is read below.
   for (uint32_t part = 0; part < parts; part++) {
     const auto edge = [&](uint32_t index) { return static_cast<uint32_t>(uint64_t{count} * index / parts); };
-    host.push(operation, {runPart, &batch, edge(part), edge(part + 1)});
+    batch.tasks_[part] = {runPart, &batch, edge(part), edge(part + 1)};
+    host.push(operation, batch.tasks_[part]);
   }
 }
 
@@ -133,130 +133,6 @@ void Channel::fillFromHeader(Batch& batch) {
   }
   batch.count_ = static_cast<uint32_t>(count);
   batch.keySpace_ = count == 0 ? nullptr : keySpaces().require(batch.header_[layout::BATCH_KEY_SPACE]);
-}
-
-uint32_t Channel::partsOf(const Batch& batch) const {
-  const EngineTraits& traits = options_.engine->traits();
-  uint64_t parts = 1;
-  if (batch.operation_ == layout::OPERATION_EXISTS) {
-    if (traits.partKeysMin > 0) parts = batch.count_ / traits.partKeysMin;
-  } else if (traits.partBytesMin > 0 && movesBytes(batch.operation_) && batch.count_ > 1) {
-    const int32_t group = batch.entry(0)[layout::ENTRY_GROUP];
-    if (!batch.keySpace_->hasBlock(group, 0)) return 1;
-    parts = batch.count_ * batch.keySpace_->valueBytes(group) / traits.partBytesMin;
-  }
-  if (parts < 2) return 1;
-  const uint32_t threads = options_.engine->threadsOf(batch.operation_);
-  return static_cast<uint32_t>(std::clamp<uint64_t>(parts, 1, std::min(batch.count_, threads)));
-}
-
-void Channel::runPart(const IoThreads::Task& task) {
-  Batch& batch = *static_cast<Batch*>(task.subject);
-  uint64_t notStarted = 0;
-  batch.startedNanoseconds_.compare_exchange_strong(notStarted, monotonicNanoseconds());
-  const std::shared_ptr<Channel> channel = batch.channel_;
-  const int32_t status = channel->run(batch, task.from, task.to);
-  if (status != code::OK) batch.status_.store(status, std::memory_order_relaxed);
-  // Release and acquire order the results of all parts before the completion, which the last part makes.
-  if (batch.partsLeft_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  EngineHost& host = *channel->options_.engine;
-  host.countDone();
-  if (const Entered memory(*channel->options_.memory); memory) {
-    channel->complete(batch);
-  } else {
-    channel->drop(batch);
-  }
-  host.countOut();
-}
-
-int32_t Channel::run(const Batch& batch, uint32_t from, uint32_t to) {
-  // Buffers of the thread: nothing is allocated for a key once they have grown.
-  static thread_local PoolRequest request;
-  static thread_local std::vector<uint32_t> places;
-  const KeySpace* keySpace = batch.keySpace_.get();
-  int32_t status = code::OK;
-  request.begin(batch.operation_);
-  places.clear();
-  if (keySpace != nullptr && !keySpace->enter()) {
-    status = code::CLOSED;
-  } else {
-    const bool filled = keySpace == nullptr || tryFill(request, places, batch, from, to);
-    // KV memory of an engine that may hang is no JavaScript thread's, and the batch holds it.
-    const bool mayHang = options_.engine->traits().mayHang;
-    if (keySpace != nullptr && mayHang) keySpace->leave();
-    status = filled ? ask(*options_.engine, keySpace, request) : code::ENGINE_ERROR;
-    if (keySpace != nullptr && !mayHang) keySpace->leave();
-  }
-  if (const Entered memory(*options_.memory); memory) {
-    // A key that the entry does not name was never asked for. An engine that failed as a whole has failed for every key.
-    std::fill(batch.results_ + from, batch.results_ + to, status == code::OK ? code::BAD_ENTRY : status);
-    std::fill(batch.tiers_ + from, batch.tiers_ + to, layout::TIER_UNKNOWN);
-    for (uint32_t index = 0; index < places.size(); index++) {
-      batch.results_[places[index]] = request.result(index);
-      batch.tiers_[places[index]] = request.tier(index);
-    }
-  }
-  return status;
-}
-
-bool Channel::tryFill(PoolRequest& request, std::vector<uint32_t>& places, const Batch& batch, uint32_t from, uint32_t to) {
-  const Entered memory(*options_.memory);
-  if (!memory) return true;
-  try {
-    fill(request, places, batch, from, to);
-    return true;
-  } catch (const std::bad_alloc&) {
-    request.begin(batch.operation_);
-    places.clear();
-    return false;
-  }
-}
-
-void Channel::fill(PoolRequest& request, std::vector<uint32_t>& places, const Batch& batch, uint32_t from, uint32_t to) {
-  const KeySpace& keySpace = *batch.keySpace_;
-  const bool moves = movesBytes(batch.operation_);
-  for (uint32_t index = from; index < to; index++) {
-    const int32_t* entry = batch.entry(index);
-    const int32_t group = entry[layout::ENTRY_GROUP];
-    const int32_t block = entry[layout::ENTRY_BLOCK];
-    if (moves && !keySpace.hasBlock(group, block)) continue;
-    if (!keySpace.addKey(entry[layout::ENTRY_PREFIX], entry[layout::ENTRY_HASH_ROW], request)) continue;
-    if (moves) keySpace.addSegments(group, block, request);
-    places.push_back(index);
-  }
-}
-
-int32_t Channel::ask(EngineHost& host, const KeySpace* keySpace, PoolRequest& request) {
-  const std::shared_ptr<EngineConnection> connection = host.connection();
-  int32_t status = code::ENGINE_ERROR;
-  if (connection == nullptr) {
-    status = code::ENGINE_DOWN;
-  } else if (const int32_t reached = reach(host, *connection, keySpace, request); reached != code::OK) {
-    status = reached;
-  } else {
-    try {
-      status = connection->engine->run(request);
-    } catch (const std::exception&) {
-      // Out of memory, in the main. What the part did is unknown, so all of it has failed.
-    }
-  }
-  if (status != code::OK) request.setResults(status);
-  return status;
-}
-
-int32_t Channel::reach(EngineHost& host, EngineConnection& connection, const KeySpace* keySpace, const PoolRequest& request) {
-  if (!host.traits().mayHang || keySpace == nullptr || !movesBytes(request.operation())) return code::OK;
-  try {
-    connection.ensureRegistered(keySpace->blockMemories());
-    return code::OK;
-  } catch (const Error& error) {
-    // The connection was lost meanwhile, which says nothing about the memory; the next one is told of it again.
-    if (error.code == "UNREACHABLE") return code::ENGINE_DOWN;
-    host.fail(connection, error);
-  } catch (const std::exception& error) {
-    host.fail(connection, Error("REGISTRATION_REFUSED", "segments", "", error.what(), "See the engine's log."));
-  }
-  return code::REGISTRATION_REFUSED;
 }
 
 void Channel::refuse(Batch& batch, int32_t status) {

@@ -96,9 +96,12 @@ struct EngineHost::Call {
   std::shared_ptr<EngineHost> host;
   ControlRequest request;
   ControlDone done;
+  IoThreads::Task task{runCall, this, 0, 0};
 };
 
 void EngineHost::call(ControlRequest request, ControlDone done) {
+  // Before it is counted in: without memory there is no call.
+  std::unique_ptr<Call> queued(new Call{shared_from_this(), std::move(request), std::move(done)});
   int32_t status = code::OK;
   {
     std::lock_guard lock(mutex_);
@@ -111,11 +114,10 @@ void EngineHost::call(ControlRequest request, ControlDone done) {
     }
   }
   if (status != code::OK) {
-    done({.status = status, .text = status == code::CLOSED ? "the engine is closed" : "the engine is not open, or its calls hang"});
+    queued->done({.status = status, .text = status == code::CLOSED ? "the engine is closed" : "the engine is not open, or its calls hang"});
     return;
   }
-  auto* queued = new Call{shared_from_this(), std::move(request), std::move(done)};
-  push(layout::OPERATION_REMOVE, {runCall, queued, 0, 0});
+  push(layout::OPERATION_REMOVE, queued.release()->task);
 }
 
 void EngineHost::runCall(const IoThreads::Task& task) {

@@ -82,7 +82,7 @@ class EngineHost : public std::enable_shared_from_this<EngineHost> {
   /** Null unless OPEN, or CLOSED with batches left. */
   std::shared_ptr<EngineConnection> connection() const;
   /** Queues a task of an operation (layout::OPERATION_). */
-  void push(int32_t operation, const IoThreads::Task& task) { threads_.push(laneOf(operation), task); }
+  void push(int32_t operation, IoThreads::Task& task) noexcept { threads_.push(laneOf(operation), task); }
   /** So many tasks of an operation run at a time. */
   uint32_t threadsOf(int32_t operation) const { return threads_.limit(laneOf(operation)); }
 

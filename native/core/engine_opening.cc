@@ -1,7 +1,6 @@
 // How a host opens its engine, loses it and opens it again.
 #include <algorithm>
 #include <exception>
-#include <system_error>
 #include <utility>
 
 #include "core/apart.h"
@@ -80,7 +79,7 @@ bool EngineHost::tryOpen() {
   const auto self = shared_from_this();
   try {
     startDetached("kv-open", [self, attempt, generation, memories = memories_] { self->runAttempt(*attempt, generation, memories); });
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     change(lock, EngineState::down, std::make_unique<Error>(unreachable(std::string("there is no thread for its set-up: ") + error.what())));
     return false;
   }

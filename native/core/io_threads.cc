@@ -3,8 +3,8 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <exception>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "core/apart.h"
@@ -20,6 +20,11 @@ IoThreads::IoThreads(std::span<const uint32_t> limits, bool firstHalf) : pool_(s
     pool_->lanes.push_back({.limit = limit});
     count += limit;
   }
+  // From here on nothing but the threads themselves can be missing.
+  pool_->idle.reserve(count);
+  workers_.reserve(count);
+  threads_.reserve(count);
+  replaced_.reserve(REPLACED_MAX);
   try {
     for (uint32_t index = 0; index < count; index++) {
       const auto worker = std::make_shared<Worker>();
@@ -62,10 +67,11 @@ std::thread IoThreads::start(const std::shared_ptr<Worker>& worker) {
 
 bool IoThreads::Pool::give(size_t lane, Worker& worker) {
   Lane& from = lanes[lane];
-  if (from.waiting.empty() || from.running == from.limit) return false;
+  if (from.first == nullptr || from.running == from.limit) return false;
   from.running++;
-  worker.task = from.waiting.front();
-  from.waiting.pop_front();
+  // A copy: with its run the task may be used again.
+  worker.task = *from.first;
+  from.first = from.first->next;
   worker.lane = lane;
   worker.hasTask = true;
   worker.busySince.store(monotonicNanoseconds(), std::memory_order_relaxed);
@@ -101,9 +107,12 @@ void IoThreads::serve(Pool& pool, Worker& worker) {
   }
 }
 
-void IoThreads::push(size_t lane, const Task& task) {
+void IoThreads::push(size_t lane, Task& task) noexcept {
   std::lock_guard lock(pool_->mutex);
-  pool_->lanes[lane].waiting.push_back(task);
+  Lane& to = pool_->lanes[lane];
+  task.next = nullptr;
+  (to.first == nullptr ? to.first : to.last->next) = &task;
+  to.last = &task;
   // With nobody idle a thread is about to look by itself: there is one for each task that may run.
   if (pool_->idle.empty() || !pool_->give(lane, *pool_->idle.back())) return;
   // Under the lock: an idle thread that the pool's end wakes meanwhile must not be gone.
@@ -127,11 +136,12 @@ void IoThreads::replaceBusySince(uint64_t nanoseconds) {
   for (size_t index = 0; index < workers_.size() && replaced_.size() < REPLACED_MAX; index++) {
     const uint64_t since = workers_[index]->busySince.load(std::memory_order_relaxed);
     if (since == 0 || since >= nanoseconds) continue;
-    const auto worker = std::make_shared<Worker>();
+    std::shared_ptr<Worker> worker;
     std::thread thread;
     try {
+      worker = std::make_shared<Worker>();
       thread = start(worker);
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
       // The lane has a thread less until the call returns.
       return;
     }
@@ -139,7 +149,7 @@ void IoThreads::replaceBusySince(uint64_t nanoseconds) {
     pool_->lanes[workers_[index]->lane].running--;
     threads_[index].detach();
     threads_[index] = std::move(thread);
-    replaced_.push_back(std::exchange(workers_[index], worker));
+    replaced_.push_back(std::exchange(workers_[index], std::move(worker)));
   }
 }
 

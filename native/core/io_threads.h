@@ -4,7 +4,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -23,10 +22,13 @@ namespace mooncake_kv {
 class IoThreads {
  public:
   struct Task {
-    void (*run)(const Task&);
-    void* subject;
-    uint32_t from;
-    uint32_t to;
+    /** Gets a copy of the task; must not throw. */
+    void (*run)(const Task&) = nullptr;
+    void* subject = nullptr;
+    uint32_t from = 0;
+    uint32_t to = 0;
+    /** The lane's, while it waits. */
+    Task* next = nullptr;
   };
   /** So many threads may be given up as hanging; more are waited for. */
   static constexpr uint32_t REPLACED_MAX = 64;
@@ -41,7 +43,8 @@ class IoThreads {
   IoThreads& operator=(const IoThreads&) = delete;
 
   uint32_t limit(size_t lane) const { return pool_->lanes[lane].limit; }
-  void push(size_t lane, const Task& task);
+  /** `task` stays where it is until it runs. Needs no memory, so that what was counted in always comes to run. */
+  void push(size_t lane, Task& task) noexcept;
 
   /** Threads in a task that they began before `nanoseconds` (monotonic), given up ones included. */
   uint32_t busySince(uint64_t nanoseconds) const;
@@ -65,7 +68,8 @@ class IoThreads {
   struct Lane {
     uint32_t limit = 0;
     uint32_t running = 0;
-    std::deque<Task> waiting{};
+    Task* first = nullptr;
+    Task* last = nullptr;
   };
   struct Pool {
     std::mutex mutex;

@@ -182,6 +182,35 @@ TEST_F(ChannelTest, LargeLookupsAreSplitAmongThreads) {
   EXPECT_EQ(engine->parts.load(), 3);
 }
 
+/** Of two keys each part fails in its own way, one of them well after the other. */
+class FailingEngine final : public Engine {
+ public:
+  explicit FailingEngine(uint32_t last) : last_(last) {}
+  int32_t run(PoolRequest& request) override {
+    const uint32_t part = request.key(0).find("@00") == std::string_view::npos ? 1 : 0;
+    if (part == last_) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (part == 1) throw std::bad_alloc();
+    return code::ENGINE_DOWN;
+  }
+  ControlReply control(const ControlRequest&) override { return {}; }
+  EngineStatistics statistics() const override { return {}; }
+
+ private:
+  const uint32_t last_;
+};
+
+TEST_F(ChannelTest, WhichPartEndsLastDoesNotDecideTheStatus) {
+  for (const uint32_t last : {0u, 1u}) {
+    const auto failing = std::make_shared<FailingEngine>(last);
+    const auto its = EngineHost::open({.traits = {.lanes = {.shared = 2}, .partKeysMin = 1}, .make = [failing] { return failing; }});
+    Actor actor(its, world.id);
+    actor.fill(0, layout::OPERATION_EXISTS, {{layout::NONE, 0}, {layout::NONE, 1}});
+    actor.channel->submit(0);
+    EXPECT_EQ(actor.take()[1], code::ENGINE_DOWN);
+    EXPECT_EQ(actor.results(0, 2), (std::vector<int32_t>{code::ENGINE_DOWN, code::ENGINE_ERROR}));
+  }
+}
+
 TEST_F(ChannelTest, BatchesHoldWhatTheyUse) {
   // Everything is let go while a batch is in flight; the sanitizers show a use of freed memory.
   auto actor = std::make_unique<Actor>(host, world.id);

@@ -6,7 +6,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
+#include <mutex>
+#include <random>
 #include <thread>
 
 #include "core/clock.h"
@@ -19,14 +22,19 @@ using support::waitUntil;
 
 namespace {
 
-/** Pushes functions; each must live until it has run. */
+IoThreads::Task taskOf(std::function<void()>& work) {
+  return {[](const IoThreads::Task& task) { (*static_cast<std::function<void()>*>(task.subject))(); }, &work, 0, 0};
+}
+
+/** Pushes functions; each must live until it has run. One thread. */
 class Lanes {
+ private:
+  std::deque<IoThreads::Task> tasks_;
+
  public:
   explicit Lanes(std::vector<uint32_t> limits, bool firstHalf = false) : threads(limits, firstHalf) {}
 
-  void push(size_t lane, std::function<void()>& work) {
-    threads.push(lane, {[](const IoThreads::Task& task) { (*static_cast<std::function<void()>*>(task.subject))(); }, &work, 0, 0});
-  }
+  void push(size_t lane, std::function<void()>& work) { threads.push(lane, tasks_.emplace_back(taskOf(work))); }
   /** Runs it there and waits for its end. */
   void run(size_t lane, const std::function<void()>& work) {
     std::atomic<bool> done{false};
@@ -122,6 +130,77 @@ TEST(IoThreads, WhatIsQueuedIsWorkedOffBeforeTheEnd) {
     for (int task = 0; task < 50; task++) lanes.push(static_cast<size_t>(task % 2), work);
   }
   EXPECT_EQ(ran, 50);
+}
+
+TEST(IoThreads, MayEndOnOneOfItsThreadsWhileAGivenUpOneHangs) {
+  std::atomic<bool> ended{false};
+  std::atomic<int> returned{0};
+  Gate gate;
+  std::function<void()> hang = [&] {
+    gate.pass();
+    returned++;
+  };
+  IoThreads::Task hanging = taskOf(hang);
+  const std::vector<uint32_t> limits{1, 3};
+  auto threads = std::make_unique<IoThreads>(limits, false);
+  threads->push(0, hanging);
+  waitUntil([&] { return gate.waiting == 1; });
+  threads->replaceBusySince(monotonicNanoseconds());
+  std::function<void()> end = [&] {
+    threads.reset();
+    ended = true;
+  };
+  IoThreads::Task ending = taskOf(end);
+  threads->push(1, ending);
+  waitUntil([&] { return ended.load(); });
+  EXPECT_EQ(returned, 0);
+  gate.open();
+  waitUntil([&] { return returned.load() == 1; });
+}
+
+TEST(IoThreads, EachTaskRunsOnceWhoeverPushesAndWhateverIsReplaced) {
+  constexpr size_t PUSHERS = 3, TASKS = 2000, LANES = 3;
+  std::atomic<size_t> ran{0};
+  std::function<void()> work = [&] {
+    if (ran.fetch_add(1) % 64 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  };
+  // Each task is used again as soon as it runs, as those of a batch are.
+  struct Own {
+    std::function<void()> run;
+    std::atomic<bool> free{true};
+    IoThreads::Task task;
+  };
+  std::vector<Own> owned(PUSHERS * 8);
+  for (Own& own : owned) {
+    own.run = [&work, &own] {
+      work();
+      own.free = true;
+    };
+  }
+  {
+    const std::vector<uint32_t> limits{1, 2, 2};
+    IoThreads threads(limits, false);
+    std::vector<std::thread> pushers;
+    for (size_t pusher = 0; pusher < PUSHERS; pusher++) {
+      pushers.emplace_back([&, pusher] {
+        std::mt19937 random(static_cast<unsigned>(pusher));
+        for (size_t count = 0; count < TASKS; count++) {
+          Own& own = owned[pusher * 8 + random() % 8];
+          waitUntil([&] { return own.free.exchange(false); });
+          own.task = taskOf(own.run);
+          threads.push(random() % LANES, own.task);
+        }
+      });
+    }
+    for (int round = 0; round < 20; round++) {
+      threads.replaceBusySince(monotonicNanoseconds());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    for (std::thread& pusher : pushers) pusher.join();
+    // Those of given up threads are not waited for at the end.
+    waitUntil([&] { return ran == PUSHERS * TASKS && threads.busySince(monotonicNanoseconds()) == 0; });
+  }
+  EXPECT_EQ(ran, PUSHERS * TASKS);
 }
 
 TEST(IoThreads, ThreadsOfAnEngineThatSpinsKeepToHalfOfTheProcessors) {
