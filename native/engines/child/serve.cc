@@ -10,12 +10,14 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "core/apart.h"
 #include "core/error.h"
+#include "core/processors.h"
 #include "engines/child/messages.h"
 #include "engines/child/served_engine.h"
 #include "engines/child/wire.h"
@@ -80,7 +82,9 @@ struct Opened {
   std::shared_ptr<ServedEngine> engine;
 };
 
-void serveLink(const std::shared_ptr<ServedEngine>& engine, Wire link) {
+void serveLink(const std::shared_ptr<ServedEngine>& engine, Wire link, bool spins) {
+  std::optional<HalfOfProcessors> half;
+  if (spins) half.emplace(HalfOfProcessors::Half::first);
   try {
     engine->serve(std::move(link));
   } catch (const std::exception& error) {
@@ -93,7 +97,8 @@ void serveLink(const std::shared_ptr<ServedEngine>& engine, Wire link) {
 void open(const EngineOptions& options, std::vector<Wire>& links, Control& control, Opened& opened) {
   std::unique_ptr<Error> error;
   try {
-    const std::shared_ptr<Engine> engine = engineRecipe(options).make();
+    const EngineRecipe recipe = engineRecipe(options);
+    const std::shared_ptr<Engine> engine = recipe.make();
     engine->open([&control](const std::string& reason) { control.say(Kind::lost, [&](Writer& writer) { writer(reason); }); });
     const auto served = std::make_shared<ServedEngine>(engine);
     {
@@ -101,7 +106,10 @@ void open(const EngineOptions& options, std::vector<Wire>& links, Control& contr
       opened.engine = served;
     }
     for (Wire& link : links) {
-      startDetached("kv-link", [served, link = std::make_shared<Wire>(std::move(link))] { serveLink(served, std::move(*link)); });
+      // These are what I/O threads are in a host.
+      startDetached("kv-link", [served, link = std::make_shared<Wire>(std::move(link)), spins = recipe.traits.spins] {
+        serveLink(served, std::move(*link), spins);
+      });
     }
     control.say(Kind::opened, [&](Writer& writer) { statisticsFields(writer, served->statistics()); });
     return;

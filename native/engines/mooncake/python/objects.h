@@ -27,7 +27,9 @@ class Lock {
 
 /**
  * Lets this thread keep what the interpreter knows of it from one lock to the next: to make that anew takes longer than the lock.
- * It is never given back, so this is for threads that stay. Any number of times.
+ * It is never given back, so this is for threads that stay: 0.4 KiB remain of each that ends, 4.4 if it ran code in Python. To give
+ * it back needs the interpreter's lock, which a store that closes may hold for 10 s, and who ends I/O threads waits for them. A later
+ * thread with the same id gets a state of its own. Any number of times.
  */
 void keepThreadState();
 
