@@ -21,12 +21,13 @@ std::string startsWith(const std::string& prefix) {
 }  // namespace
 
 ControlReply MooncakeEngine::control(const ControlRequest& request) {
-  if (connection_->isLost) return {.status = code::ENGINE_DOWN, .text = "the connection to the master is lost"};
+  Pool::Visit visit = this->visit();
+  if (!visit) return {.status = code::ENGINE_DOWN, .text = "the connection to the master is lost"};
   switch (request.operation) {
     case ControlOperation::getValue:
-      return getValue(request.key);
+      return getValue(request.key, visit);
     case ControlOperation::putValue:
-      return putValue(request.key, request.value);
+      return putValue(request.key, request.value, visit);
     case ControlOperation::removeKey: {
       const int64_t result = store().remove(request.key, request.force);
       return result < 0 ? failed(result, "remove") : ControlReply{.count = 1};
@@ -44,21 +45,26 @@ ControlReply MooncakeEngine::control(const ControlRequest& request) {
   return {.status = code::ENGINE_ERROR, .text = "the mooncake engine knows no such call"};
 }
 
-ControlReply MooncakeEngine::getValue(const std::string& key) {
+ControlReply MooncakeEngine::getValue(const std::string& key, Pool::Visit& visit) {
   // The wheel answers an absent key, a failure and an empty value alike: with no bytes.
   const int64_t size = store().size(key);
   if (size < 0) return failed(size, "get_size");
   if (static_cast<uint64_t>(size) > CONTROL_VALUE_BYTES_MAX) {
     return {.status = code::ENGINE_ERROR, .text = "the value has " + std::to_string(size) + " bytes, which is no value of this kind"};
   }
+  const auto began = Pool::Clock::now();
   std::vector<uint8_t> value = store().getValue(key);
+  // The wheel's own buffer, which the next value would share with what comes late.
+  endTransfer(visit, began, value.empty() && size > 0);
   if (static_cast<int64_t>(value.size()) != size) return {.status = code::ENGINE_ERROR, .text = "the value could not be read"};
   return {.value = std::move(value)};
 }
 
-ControlReply MooncakeEngine::putValue(const std::string& key, const std::vector<uint8_t>& value) {
+ControlReply MooncakeEngine::putValue(const std::string& key, const std::vector<uint8_t>& value, Pool::Visit& visit) {
   // It says 0 also when another's value was there first, so whose value it is has to be read.
+  const auto began = Pool::Clock::now();
   const int64_t result = store().putValue(key, value);
+  endTransfer(visit, began, result == wheel_code::TRANSFER_FAIL);
   if (result == 0 || result == wheel_code::OBJECT_ALREADY_EXISTS) return {};
   return failed(result, "put");
 }

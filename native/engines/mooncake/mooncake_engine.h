@@ -5,7 +5,6 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,67 +12,31 @@
 #include "core/engine.h"
 #include "engines/engine_options.h"
 #include "engines/mooncake/call_plan.h"
-#include "engines/mooncake/staging.h"
-#include "engines/mooncake/store.h"
+#include "engines/mooncake/connection.h"
 
 namespace mooncake_kv::mooncake {
 
-/** A store and what belongs to it as long as it lives. */
-struct Pool {
-  Pool(std::shared_ptr<Store> store, size_t stagingBytes) : store(store), staging(std::move(store), stagingBytes) {}
-  const std::shared_ptr<Store> store;
-  Staging staging;
-};
-
 /**
- * Keeps the store of a connection that was lost for the next one. The wheel goes on pinging a master that is gone and joins again
- * within 1.5 s when it is back, with its own memory; a second store would double that memory. Shared by the engines of one host.
+ * A transfer that fails so late was given up by the wheel: it waits 60 s for one and then answers TRANSFER_FAIL without ending it.
+ * What fails by itself does so sooner (over TCP after MC_TCP_PROGRESS_TIMEOUT_SEC, 10 s), and is over then.
  */
-class Parked {
- public:
-  void put(std::shared_ptr<Pool> pool);
-  std::shared_ptr<Pool> take();
-  /**
-   * Told at each try to use the parked store again that failed, whether the master accepts connections meanwhile. True: it has for
-   * so long that the store will not find back to it.
-   */
-  bool isStuck(bool masterAccepts);
-  /** True at the first call: a first `open` says at once what is wrong, later ones wait for the master a while. */
-  bool isFirstOpen();
-
- private:
-  std::mutex mutex_;
-  bool opened_ = false;
-  std::shared_ptr<Pool> pool_;
-  std::optional<std::chrono::steady_clock::time_point> acceptsSince_;
-};
-
-/** What calls and the watch tell of a loss; outlives the engine. */
-struct Connection {
-  std::shared_ptr<Pool> pool;
-  std::shared_ptr<Parked> parked;
-  Engine::Lost report;
-  std::atomic<bool> isLost{false};
-  std::atomic<bool> ended{false};
-
-  /** Once, and not after `end`. */
-  void lose(const std::string& reason);
-  /** Returns the pool unless it is parked. */
-  std::shared_ptr<Pool> end();
-
- private:
-  std::mutex mutex_;
-};
+inline constexpr std::chrono::milliseconds WHEEL_GIVES_UP_AFTER{55'000};
 
 /**
  * Values are the plain concatenation of their segments, byte for byte what vLLM stores, so there is no checksum of ours. Put: one
  * replica, in the preferred segment if one is named. A request that the master does not answer is ENGINE_DOWN, and the connection
  * is reported lost.
+ *
+ * A call with a transfer that the wheel has given up reports the connection lost and returns when the store has been closed, which
+ * other calls in the store may hold up, for ever if they never return: until then the transfer may write into KV blocks, or read
+ * them into the pool.
  */
 class MooncakeEngine final : public Engine {
  public:
-  MooncakeEngine(const MooncakeOptions& options, std::shared_ptr<Parked> parked)
-      : options_(options), limits_(callLimits(options)), parked_(std::move(parked)) {}
+  /** `wheelGivesUpAfter`: test seam. */
+  MooncakeEngine(const MooncakeOptions& options, std::shared_ptr<Parked> parked,
+                 std::chrono::milliseconds wheelGivesUpAfter = WHEEL_GIVES_UP_AFTER)
+      : options_(options), limits_(callLimits(options)), wheelGivesUpAfter_(wheelGivesUpAfter), parked_(std::move(parked)) {}
   ~MooncakeEngine() override;
 
   void open(Lost lost) override;
@@ -88,24 +51,30 @@ class MooncakeEngine final : public Engine {
   /** The store of the connection before, once it reaches its master again; null when there is none, throws Error while it does not. */
   std::shared_ptr<Pool> reviveParked();
   void requireMaster(bool first) const;
+  /** None when the connection is lost; it is when the pool retires. */
+  Pool::Visit visit();
+  /** Only within a visit. */
   Store& store() const { return *connection_->pool->store; }
   int32_t runExists(PoolRequest& request);
   int32_t runRemove(PoolRequest& request);
-  int32_t runPut(PoolRequest& request);
-  int32_t runGet(PoolRequest& request);
+  int32_t runPut(PoolRequest& request, Pool::Visit& visit);
+  int32_t runGet(PoolRequest& request, Pool::Visit& visit);
+  /** After a call that began at `began` and has transferred: whether its end can be taken for the end of its transfers. */
+  void endTransfer(Pool::Visit& visit, Pool::Clock::time_point began, bool failed);
   /** Reports the loss; keys from `from` on are ENGINE_DOWN, and so is the request. */
-  int32_t goDown(PoolRequest& request, uint32_t from, int32_t wheelCode);
+  int32_t goDown(PoolRequest& request, uint32_t from, const char* reason);
   bool masterAnswers();
   void askTiers(PoolRequest& request, const std::vector<uint32_t>& keys, std::vector<int32_t>& tiers);
   void readResult(PoolRequest& request, uint32_t index, int32_t wheelCode, bool& sizesDiffer);
 
-  ControlReply getValue(const std::string& key);
-  ControlReply putValue(const std::string& key, const std::vector<uint8_t>& value);
+  ControlReply getValue(const std::string& key, Pool::Visit& visit);
+  ControlReply putValue(const std::string& key, const std::vector<uint8_t>& value, Pool::Visit& visit);
   ControlReply removed(int64_t count);
   ControlReply failed(int64_t wheelCode, const char* call);
 
   const MooncakeOptions options_;
   const CallLimits limits_;
+  const std::chrono::milliseconds wheelGivesUpAfter_;
   const std::shared_ptr<Parked> parked_;
   const std::shared_ptr<Connection> connection_ = std::make_shared<Connection>();
   std::mutex registeredMutex_;

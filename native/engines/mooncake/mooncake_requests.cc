@@ -9,15 +9,26 @@ namespace mooncake_kv::mooncake {
 
 namespace {
 
+using Clock = Pool::Clock;
+
 /** The master does not answer, or not in time. */
 bool isUnanswered(int32_t wheelCode) { return wheelCode == wheel_code::RPC_FAIL || wheelCode == wheel_code::RPC_TIMEOUT; }
 
 bool anyUnanswered(const std::vector<int32_t>& wheelCodes) { return std::any_of(wheelCodes.begin(), wheelCodes.end(), isUnanswered); }
 
+bool anyTransferFailed(const std::vector<int32_t>& wheelCodes) {
+  return std::find(wheelCodes.begin(), wheelCodes.end(), wheel_code::TRANSFER_FAIL) != wheelCodes.end();
+}
+
+const char* whyUnanswered(int32_t wheelCode) {
+  return wheelCode == wheel_code::RPC_TIMEOUT ? "the master does not answer in time" : "the master cannot be reached";
+}
+
 }  // namespace
 
 int32_t MooncakeEngine::run(PoolRequest& request) {
-  if (connection_->isLost) {
+  Pool::Visit visit = this->visit();
+  if (!visit) {
     request.setResults(code::ENGINE_DOWN);
     return code::ENGINE_DOWN;
   }
@@ -26,25 +37,32 @@ int32_t MooncakeEngine::run(PoolRequest& request) {
     case layout::OPERATION_EXISTS:
       return runExists(request);
     case layout::OPERATION_PUT:
-      return runPut(request);
+      return runPut(request, visit);
     case layout::OPERATION_GET:
-      return runGet(request);
+      return runGet(request, visit);
     case layout::OPERATION_REMOVE:
       return runRemove(request);
     case layout::OPERATION_REMOVE_ALL: {
       const int64_t removed = store().removeAll(true);
       if (removed >= 0) return code::OK;
-      return isUnanswered(static_cast<int32_t>(removed)) ? goDown(request, 0, static_cast<int32_t>(removed)) : code::ENGINE_ERROR;
+      const auto wheelCode = static_cast<int32_t>(removed);
+      return isUnanswered(wheelCode) ? goDown(request, 0, whyUnanswered(wheelCode)) : code::ENGINE_ERROR;
     }
     default:
       return code::ENGINE_ERROR;
   }
 }
 
-int32_t MooncakeEngine::goDown(PoolRequest& request, uint32_t from, int32_t wheelCode) {
+int32_t MooncakeEngine::goDown(PoolRequest& request, uint32_t from, const char* reason) {
   for (uint32_t index = from; index < request.count(); index++) request.setResult(index, code::ENGINE_DOWN);
-  connection_->lose(wheelCode == wheel_code::RPC_TIMEOUT ? "the master does not answer in time" : "the master cannot be reached");
+  connection_->lose(reason);
   return code::ENGINE_DOWN;
+}
+
+void MooncakeEngine::endTransfer(Pool::Visit& visit, Clock::time_point began, bool failed) {
+  if (!failed || Clock::now() - began < wheelGivesUpAfter_) return;
+  visit.giveUp();
+  connection_->lose(GIVEN_UP);
 }
 
 int32_t MooncakeEngine::runExists(PoolRequest& request) {
@@ -54,7 +72,7 @@ int32_t MooncakeEngine::runExists(PoolRequest& request) {
     store().exists(request, from, to, results);
     for (uint32_t index = from; index < to; index++) {
       const int32_t result = results[index - from];
-      if (isUnanswered(result)) return goDown(request, from, result);
+      if (isUnanswered(result)) return goDown(request, from, whyUnanswered(result));
       request.setResult(index, result < 0 ? code::ENGINE_ERROR : result);
     }
     from = to;
@@ -69,7 +87,7 @@ int32_t MooncakeEngine::runRemove(PoolRequest& request) {
     store().remove(request, from, to, results);
     for (uint32_t index = from; index < to; index++) {
       const int32_t result = results[index - from];
-      if (isUnanswered(result)) return goDown(request, from, result);
+      if (isUnanswered(result)) return goDown(request, from, whyUnanswered(result));
       request.setResult(index, result == 0 || result == code::OBJECT_NOT_FOUND ? result : code::ENGINE_ERROR);
     }
     from = to;
@@ -77,19 +95,22 @@ int32_t MooncakeEngine::runRemove(PoolRequest& request) {
   return code::OK;
 }
 
-int32_t MooncakeEngine::runPut(PoolRequest& request) {
+int32_t MooncakeEngine::runPut(PoolRequest& request, Pool::Visit& visit) {
   Transfer transfer;
   std::vector<int32_t> results;
   for (uint32_t from = 0; from < request.count();) {
+    if (connection_->pool->isRetired()) return goDown(request, from, GIVEN_UP);
     const PlannedCall call = nextCall(request, from, limits_);
     const Staging::Lease staging = call.staged ? connection_->pool->staging.take() : Staging::Lease();
     if (staging) gather(request, call, staging.data());
     fillTransfer(request, call, staging.data(), transfer);
+    const auto began = Clock::now();
     store().put(request, transfer, results);
+    endTransfer(visit, began, anyTransferFailed(results));
     puts_.fetch_add(results.size(), std::memory_order_relaxed);
     for (uint32_t index = call.from; index < call.to; index++) {
       const int32_t result = results[index - call.from];
-      if (isUnanswered(result)) return goDown(request, call.from, result);
+      if (isUnanswered(result)) return goDown(request, call.from, whyUnanswered(result));
       // Keys are content-addressed: a value that is there already is the value.
       const bool stored = result == 0 || result == wheel_code::OBJECT_ALREADY_EXISTS;
       if (result == code::NO_AVAILABLE_HANDLE) putRefusals_.fetch_add(1, std::memory_order_relaxed);
@@ -102,20 +123,23 @@ int32_t MooncakeEngine::runPut(PoolRequest& request) {
   return code::OK;
 }
 
-int32_t MooncakeEngine::runGet(PoolRequest& request) {
+int32_t MooncakeEngine::runGet(PoolRequest& request, Pool::Visit& visit) {
   Transfer transfer;
   std::vector<int32_t> results, tiers;
   bool sizesDiffer = true;
   for (uint32_t from = 0; from < request.count();) {
+    if (connection_->pool->isRetired()) return goDown(request, from, GIVEN_UP);
     const PlannedCall call = nextCall(request, from, limits_);
     const Staging::Lease staging = call.staged ? connection_->pool->staging.take() : Staging::Lease();
     fillTransfer(request, call, staging.data(), transfer);
     // Before the get, as vLLM asks: a read may bring a value back into memory.
     if (options_.reportTiers) askTiers(request, transfer.keys, tiers);
+    const auto began = Clock::now();
     store().get(request, transfer, results);
+    endTransfer(visit, began, anyTransferFailed(results));
     gets_.fetch_add(results.size(), std::memory_order_relaxed);
     // A peer that holds a value may be what is gone: then the master still answers.
-    if (anyUnanswered(results) && !masterAnswers()) return goDown(request, call.from, wheel_code::RPC_FAIL);
+    if (anyUnanswered(results) && !masterAnswers()) return goDown(request, call.from, whyUnanswered(wheel_code::RPC_FAIL));
     const uint8_t* staged = staging.data();
     for (uint32_t index = call.from; index < call.to; index++) {
       readResult(request, index, results[index - call.from], sizesDiffer);

@@ -18,6 +18,7 @@ Staging::~Staging() {
 
 Staging::Lease Staging::take() {
   std::unique_lock lock(mutex_);
+  if (stopped_) return {};
   if (!free_.empty()) {
     uint8_t* data = free_.back();
     free_.pop_back();
@@ -33,6 +34,11 @@ Staging::Lease Staging::take() {
   if (data == nullptr) return {};
   all_.push_back(data);
   return {*this, data};
+}
+
+void Staging::stop() {
+  std::lock_guard lock(mutex_);
+  stopped_ = true;
 }
 
 uint8_t* Staging::make() {

@@ -38,8 +38,10 @@ class Staging {
   ~Staging();
 
   size_t bytes() const { return bytes_; }
-  /** False: all are in use, or the system or the store gives no more; values travel as they lie then. */
+  /** False: all are in use, or the system or the store gives no more; values travel as they lie then. False after `stop`, too. */
   Lease take();
+  /** Buffers that go back from now on are not given out again. */
+  void stop();
 
  private:
   void giveBack(uint8_t* data);
@@ -48,6 +50,7 @@ class Staging {
   const std::shared_ptr<Store> store_;
   const size_t bytes_;
   std::mutex mutex_;
+  bool stopped_ = false;
   std::vector<uint8_t*> all_;
   std::vector<uint8_t*> free_;
 };

@@ -71,18 +71,20 @@ Store::~Store() {
   }
 }
 
-void Store::close() { end(std::move(methods_)); }
+bool Store::close() { return end(std::move(methods_)); }
 
-void Store::end(std::shared_ptr<Methods> methods) {
-  if (methods == nullptr || !methods->close) return;
+bool Store::end(std::shared_ptr<Methods> methods) {
+  if (methods == nullptr || !methods->close) return false;
+  bool closed = true;
   const Lock lock;
   try {
     call(methods->close.get(), {});
   } catch (const python::Raised&) {
-    // There is nobody to tell.
+    closed = false;
   }
-  // The objects end under the lock.
+  // The objects end under the lock, and with them what the wheel has left to its destructors.
   methods.reset();
+  return closed;
 }
 
 Ref Store::keyList(const PoolRequest& request, const std::vector<uint32_t>& keys) const {
@@ -201,6 +203,7 @@ int64_t Store::registerMemory(const uint8_t* address, uint64_t bytes) {
 
 void Store::unregisterMemory(const uint8_t* address, uint64_t bytes) {
   std::lock_guard registration(registrationMutex_);
+  if (methods_ == nullptr) return;
   const auto found = registrations_.find({address, bytes});
   if (found == registrations_.end() || --found->second > 0) return;
   registrations_.erase(found);

@@ -45,8 +45,11 @@ class Store {
   static std::shared_ptr<Store> setUp(const MooncakeOptions& options);
   /** Lets a thread of its own close the wheel's store, unless `close` has. */
   ~Store();
-  /** Only by its last holder, who must not call anything more. Takes 2 s, without a master 10. */
-  void close();
+  /**
+   * Once, with no call in it and none to come but `unregisterMemory`. Takes 2 s, without a master 10. True: no transfer of this
+   * store touches any memory any more. False: the wheel raised, and nothing is known.
+   */
+  bool close();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
@@ -72,13 +75,14 @@ class Store {
 
   /** Counts holds of the same range, so that a successor may register what a call that hangs still has. 0, or a code. */
   int64_t registerMemory(const uint8_t* address, uint64_t bytes);
+  /** Does nothing in a store that is closed: it has let go of all. */
   void unregisterMemory(const uint8_t* address, uint64_t bytes);
 
  private:
   struct Methods;
 
   Store();
-  static void end(std::shared_ptr<Methods> methods);
+  static bool end(std::shared_ptr<Methods> methods);
   python::Ref keyList(const PoolRequest& request, const std::vector<uint32_t>& keys) const;
   /** One a call: the wheel reads it while it works, without the interpreter's lock, and other threads put too. */
   python::Ref configOfGroups(const PoolRequest& request, const std::vector<uint32_t>& keys) const;

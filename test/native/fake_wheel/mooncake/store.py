@@ -1,0 +1,190 @@
+"""Stands in for Mooncake's package: stores whose transfers go as the test says, the one that is given up until its store is closed."""
+import ctypes
+import threading
+import time
+
+OK, TRANSFER_FAIL = 0, -800
+LATE_BYTE, RIGHT_BYTE = 0xEE, 0x11
+# Of a transfer, then the call returns without ending it. The wheel's own is 60 s.
+GIVES_UP_AFTER_SECONDS = 0.3
+
+lock = threading.Lock()
+stores, plans, addresses, counts, value_bytes = [], [], [], {}, {}
+health = OK
+may_close, may_return = threading.Event(), threading.Event()
+
+
+def begin(_):
+    """A test begins: nothing is left of the one before."""
+    for each in (stores, plans, addresses, value_bytes):
+        each.clear()
+    counts.update(closes=0, misuses=0, lateTransfers=0, transfers=0, waiting=0)
+    may_close.set()
+    may_return.clear()
+    return set_health(OK)
+
+
+def plan(how):
+    """How the next transfer that nobody has planned yet goes: right, fail, give up, give up when told, wait."""
+    plans.append(how)
+    return OK
+
+
+def let_close(yes):
+    may_close.set() if yes else may_close.clear()
+    return OK
+
+
+def let_return(yes):
+    may_return.set() if yes else may_return.clear()
+    return OK
+
+
+def set_health(code):
+    global health
+    health = code
+    return OK
+
+
+def count(name):
+    with lock:
+        return len(stores) if name == "stores" else counts[name]
+
+
+def times_used(nth):
+    """How many transfers used the memory that the nth one began with."""
+    with lock:
+        return addresses.count(addresses[nth])
+
+
+def add(name, number=1):
+    with lock:
+        counts[name] += number
+
+
+class ReplicateConfig:
+    group_ids = []
+    preferred_segment = ""
+
+
+class Call:
+    """A call into a store: none may be made in one that is being closed, nor may one be closed under it."""
+
+    def __init__(self, store):
+        self.store = store
+
+    def __enter__(self):
+        with lock:
+            self.store.calls += 1
+            counts["misuses"] += self.store.is_closing
+
+    def __exit__(self, *raised):
+        with lock:
+            self.store.calls -= 1
+
+
+class MooncakeDistributedStore:
+    def __init__(self):
+        self.calls = 0
+        self.is_closing = False
+        self.closed = threading.Event()
+        self.threads = []
+
+    def setup(self, *given, **named):
+        with lock:
+            stores.append(self)
+        return OK
+
+    def close(self):
+        with lock:
+            counts["misuses"] += self.calls + self.is_closing
+            self.is_closing = True
+        may_close.wait()
+        self.closed.set()
+        for thread in self.threads:
+            thread.join()
+        add("closes")
+        return OK
+
+    def transfer(self, pieces, late):
+        """Answers OK or TRANSFER_FAIL."""
+        with lock:
+            how = plans.pop(0) if plans else "right"
+            addresses.append(pieces[0][0])
+            counts["transfers"] += 1
+        if how == "wait" or how == "give up when told":
+            add("waiting")
+            may_return.wait()
+            add("waiting", -1)
+        if how == "fail":
+            return TRANSFER_FAIL
+        if how.startswith("give up"):
+            self.threads.append(threading.Thread(target=self.go_on, args=(pieces, late), daemon=True))
+            self.threads[-1].start()
+            time.sleep(GIVES_UP_AFTER_SECONDS)
+            return TRANSFER_FAIL
+        return OK
+
+    def go_on(self, pieces, late):
+        while not self.closed.is_set():
+            late(pieces)
+            add("lateTransfers")
+            time.sleep(0.001)
+
+    @staticmethod
+    def write(pieces, byte=LATE_BYTE):
+        for address, size in pieces:
+            ctypes.memset(address, byte, size)
+
+    @staticmethod
+    def read(pieces):
+        for address, size in pieces:
+            ctypes.string_at(address, size)
+
+    def batch_get_into_multi_buffers(self, keys, addresses, sizes):
+        with Call(self):
+            pieces = [piece for of_value in zip(addresses, sizes) for piece in zip(*of_value)]
+            value_bytes.update(zip(keys, map(sum, sizes)))
+            if self.transfer(pieces, self.write) != OK:
+                return [TRANSFER_FAIL for key in keys]
+            self.write(pieces, RIGHT_BYTE)
+            return [sum(of_value) for of_value in sizes]
+
+    def batch_put_from_multi_buffers(self, keys, addresses, sizes, config):
+        with Call(self):
+            pieces = [piece for of_value in zip(addresses, sizes) for piece in zip(*of_value)]
+            result = self.transfer(pieces, self.read)
+            return [result for key in keys]
+
+    def put(self, key, value, config):
+        with Call(self):
+            return self.transfer([(0, 0)], lambda pieces: None)
+
+    def get(self, key):
+        with Call(self):
+            return b"four" if self.transfer([(0, 0)], lambda pieces: None) == OK else b""
+
+    def get_size(self, key):
+        with Call(self):
+            return value_bytes.get(key, 4)
+
+    def health_check(self):
+        with Call(self):
+            return health
+
+    def is_exist(self, key):
+        with Call(self):
+            return 0
+
+    def register_buffer(self, address, size):
+        with Call(self):
+            return OK
+
+    def unregister_buffer(self, address):
+        with Call(self):
+            return OK
+
+    def unused(self, *given):
+        raise NotImplementedError
+
+    batch_is_exist = batch_get_replica_desc = batch_remove = remove = remove_by_regex = remove_all = unused
