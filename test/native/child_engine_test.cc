@@ -4,6 +4,7 @@
 #include "engines/child/child_engine.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 #include <set>
 #include <sstream>
 
+#include "engines/child/spawn.h"
+#include "engines/child/wire.h"
 #include "engines/mooncake/wheel_log.h"
 #include "engines/open_engine.h"
 #include "support.h"
@@ -271,6 +274,37 @@ TEST_F(ChildEngineTest, WhatCannotStartSaysWhy) {
   EXPECT_EQ(lines[0].text, "goodbye");
   EXPECT_EQ(lines[0].severity, 1);
   EXPECT_EQ(support::errorOf([&] { engineRecipe(ChildOptions{}); }), "INVALID_VALUE");
+}
+
+TEST_F(ChildEngineTest, AProgramOfAnotherProtocolIsRefusedByBothEnds) {
+  ChildOptions options = childOptions();
+  options.executable = MOONCAKE_KV_FAKE_CHILD;
+  options.arguments = {"1"};
+  open(options);
+  waitFor(EngineState::failed);
+  EXPECT_EQ(host->status().error->code, "CONFIGURATION");
+  EXPECT_NE(host->status().error->problem.find("of another version"), std::string::npos) << host->status().error->problem;
+  host->close(std::chrono::minutes(1));
+  waitUntil([] { return childrenOf(getpid()).empty(); });
+
+  // The engine's own program says what it speaks, and ends.
+  auto [ours, theirs] = child::socketPair();
+  const auto devNull = child::Descriptor(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const pid_t pid = child::spawn(childOptions(), theirs, devNull);
+  theirs = child::Descriptor();
+  child::Wire wire(std::move(ours));
+  std::vector<uint8_t> bytes;
+  child::Writer writer(bytes);
+  writer(child::Kind::hello, child::MAGIC, child::PROTOCOL + 1, uint32_t{0});
+  ASSERT_EQ(wire.send(writer.finish()), child::Outcome::done);
+  std::span<const uint8_t> answer;
+  ASSERT_EQ(wire.receive(answer), child::Outcome::done);
+  child::Reader reader(answer);
+  EXPECT_EQ(reader.take<child::Kind>(), child::Kind::welcome);
+  EXPECT_EQ(reader.take<uint32_t>(), child::PROTOCOL);
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 76) << status;
 }
 
 TEST_F(ChildEngineTest, TheDeathOfItsParentLeavesNoChild) {

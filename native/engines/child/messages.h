@@ -11,12 +11,11 @@
 #include "core/error.h"
 #include "core/pool_request.h"
 #include "engines/child/archive.h"
+#include "engines/child/protocol.h"
 #include "engines/engine_options.h"
 
 namespace mooncake_kv::child {
 
-/** Goes up with every change of these messages; the two ends must have the same. */
-inline constexpr uint32_t PROTOCOL = 1;
 inline constexpr uint32_t MAGIC = 0x43454b4d;
 
 /** The first byte of a message. */
