@@ -68,6 +68,11 @@ class Engine {
    */
   virtual void open(Lost) {}
   /**
+   * Nobody waits for this connection any more while `open`, or a registration of memory after it, is under way: that should end soon,
+   * however it ends. Any thread, also during `open`. Never blocks.
+   */
+  virtual void abandon() {}
+  /**
    * Never called when `open` threw, nor while a call is in flight: a connection in which a call hangs is destroyed without it, when
    * that call has returned.
    */

@@ -29,6 +29,8 @@ struct EngineHost::Attempt {
   bool ended = false;
   /** Nobody waits any more. */
   bool abandoned = false;
+  /** What is being opened. */
+  std::shared_ptr<Engine> engine;
   std::shared_ptr<EngineConnection> connection;
   std::unique_ptr<Error> error;
 };
@@ -87,8 +89,13 @@ bool EngineHost::tryOpen() {
   if (!ended || !attempt->ended) {
     attempt->abandoned = true;
     hungOpens_++;
-    if (state() == EngineState::closed) return false;
-    change(lock, EngineState::down, std::make_unique<Error>(unreachable("its set-up does not return")));
+    const std::shared_ptr<Engine> engine = attempt->engine;
+    if (state() == EngineState::closed) {
+      lock.unlock();
+    } else {
+      change(lock, EngineState::down, std::make_unique<Error>(unreachable("its set-up does not return")));
+    }
+    if (engine != nullptr) engine->abandon();
     return false;
   }
   if (state() == EngineState::closed) {
@@ -118,6 +125,11 @@ void EngineHost::runAttempt(Attempt& attempt, uint32_t generation, const std::ve
   std::unique_ptr<Error> error;
   try {
     std::shared_ptr<Engine> engine = options_.make();
+    {
+      std::lock_guard lock(mutex_);
+      if (attempt.abandoned) throw unreachable("nobody waits for it any more");
+      attempt.engine = engine;
+    }
     engine->open([weak = weak_from_this(), generation](const std::string& reason) {
       if (const auto host = weak.lock()) host->lost(generation, reason);
     });
@@ -129,7 +141,10 @@ void EngineHost::runAttempt(Attempt& attempt, uint32_t generation, const std::ve
     error = std::make_unique<Error>(unreachable(thrown.what()));
   }
   if (error != nullptr && connection != nullptr) std::exchange(connection, nullptr)->close();
+  // It is destroyed outside of the lock.
+  std::shared_ptr<Engine> opened;
   std::unique_lock lock(mutex_);
+  opened.swap(attempt.engine);
   attempt.ended = true;
   attempt.error = std::move(error);
   if (!attempt.abandoned) {

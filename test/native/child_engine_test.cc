@@ -307,6 +307,22 @@ TEST_F(ChildEngineTest, AProgramOfAnotherProtocolIsRefusedByBothEnds) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 76) << status;
 }
 
+TEST_F(ChildEngineTest, ClosedWhileAChildOpensItIsKilled) {
+  ChildOptions options = childOptions();
+  options.executable = MOONCAKE_KV_FAKE_CHILD;
+  options.arguments = {"0"};
+  // At once, when its process may not be there yet, and when it is there and hears nothing: neither takes its 110 s.
+  for (const bool waits : {false, true}) {
+    open(options);
+    if (waits) waitUntil([] { return !childrenOf(getpid()).empty(); });
+    const auto began = std::chrono::steady_clock::now();
+    EXPECT_EQ(host->close(milliseconds(0)), 0u);
+    waitUntil([&] { return host->status().hungOpens == 0 && childrenOf(getpid()).empty(); });
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
+    host.reset();
+  }
+}
+
 TEST_F(ChildEngineTest, TheDeathOfItsParentLeavesNoChild) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

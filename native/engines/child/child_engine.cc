@@ -31,8 +31,25 @@ void ChildEngine::open(Lost lost) {
     free_.push_back(links_.back().get());
     theirs.push_back(std::move(other));
   }
-  process_ = ChildProcess::start(options_, std::move(theirs), std::move(lost));
+  auto process = ChildProcess::start(options_, std::move(theirs), std::move(lost));
+  bool abandoned = false;
+  {
+    std::lock_guard lock(mutex_);
+    process_ = std::move(process);
+    abandoned = abandoned_;
+  }
+  if (abandoned) abandon();
   keep(process_->awaitOpen(Clock::now() + options_.openTimeout));
+}
+
+void ChildEngine::abandon() {
+  std::shared_ptr<ChildProcess> process;
+  {
+    std::lock_guard lock(mutex_);
+    abandoned_ = true;
+    process = process_;
+  }
+  if (process != nullptr) process->kill("was given up before its engine was open and was killed");
 }
 
 void ChildEngine::close() {

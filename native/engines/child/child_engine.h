@@ -37,6 +37,8 @@ class ChildEngine final : public Engine {
   ~ChildEngine() override;
 
   void open(Lost lost) override;
+  /** Kills the child: it has nothing to put in order before it is open. */
+  void abandon() override;
   void close() override;
   /** Throws UNSUPPORTED for memory that is no memfd: another process cannot see it. */
   void registerMemory(const Memory& memory) override;
@@ -61,6 +63,7 @@ class ChildEngine final : public Engine {
   void keep(const NumberedStatistics& read);
 
   const ChildOptions options_;
+  /** Written once, by `open`, under the mutex: `abandon` may come before and during that. */
   std::shared_ptr<ChildProcess> process_;
   std::vector<std::unique_ptr<Wire>> links_;
   mutable std::mutex mutex_;
@@ -68,6 +71,7 @@ class ChildEngine final : public Engine {
   // Under the mutex.
   /** The one used last is taken first: its thread of the child is still warm. */
   std::vector<Wire*> free_;
+  bool abandoned_ = false;
   NumberedStatistics statistics_;
 };
 
