@@ -246,6 +246,9 @@ export class PythonClient {
     return this.#ask({ do: "remove", key });
   }
 
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
   /** May be called again. */
   async kill(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
