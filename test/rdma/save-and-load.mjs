@@ -10,7 +10,7 @@ const BLOCK = 16;
 const BLOCKS = 64;
 const MIB = 2 ** 20;
 const LOAD_TIMEOUT_MS = 2_000;
-/** The wheel's own read of a dead owner was seen to come back after 60 s. */
+/** The wheel fails the read of a dead owner after 60 s; its store, which must be closed then, took another 10. */
 const PATIENCE_MS = 120_000;
 const root = new URL("../..", import.meta.url).pathname;
 const [protocol, device] = process.argv.slice(2);
