@@ -135,17 +135,17 @@ void beAChild(int controlDescriptor) {
 
 int serveEngine(int controlDescriptor) {
   beAChild(controlDescriptor);
-  // Left behind on purpose: threads that hang may still use them when the process ends.
-  auto& control = *new Control(Wire(Descriptor(controlDescriptor)));
-  auto& opened = *new Opened();
-  auto& options = *new EngineOptions();
-  auto& links = *new std::vector<Wire>();
+  // Never destroyed: threads that hang may still use them when the process ends.
+  static auto& control = *new Control(Wire(Descriptor(controlDescriptor)));
+  static auto& opened = *new Opened();
+  static auto& options = *new EngineOptions();
+  static auto& links = *new std::vector<Wire>();
   try {
     if (!control.greet(options, links)) return EXIT_PROTOCOL;
     auto* mooncake = std::get_if<MooncakeOptions>(&options);
     // The parent reads it there. A line that must come before the process dies is written by the thread that dies.
     if (mooncake != nullptr && mooncake->logPath.empty()) mooncake->logPath = "/proc/self/fd/2";
-    startDetached("kv-open", [&] { open(options, links, control, opened); });
+    startDetached("kv-open", [] { open(options, links, control, opened); });
   } catch (const std::exception& error) {
     std::fprintf(stderr, "E serve.cc:%d %s\n", __LINE__, error.what());
     return EXIT_PROTOCOL;
