@@ -22,8 +22,8 @@ uint32_t Channel::partsOf(const Batch& batch) const {
     parts = batch.count_ * batch.keySpace_->valueBytes(group) / traits.partBytesMin;
   }
   if (parts < 2) return 1;
-  const uint32_t threads = options_.engine->threadsOf(batch.operation_);
-  return static_cast<uint32_t>(std::clamp<uint64_t>(parts, 1, std::min(batch.count_, threads)));
+  const uint64_t partsMax = std::min(batch.count_, options_.engine->threadsOf(batch.operation_));
+  return static_cast<uint32_t>(std::min(parts, partsMax));
 }
 
 void Channel::runPart(const IoThreads::Task& task) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <optional>
 #include <utility>
 
 #include "core/apart.h"
@@ -57,8 +56,7 @@ void IoThreads::stop() {
 std::thread IoThreads::start(const std::shared_ptr<Worker>& worker) {
   const SignalsBlocked inherited;
   std::thread thread([pool = pool_, worker] {
-    std::optional<HalfOfProcessors> half;
-    if (pool->firstHalf) half.emplace(HalfOfProcessors::Half::first);
+    const HalfOfProcessors half(HalfOfProcessors::Half::first, pool->firstHalf);
     serve(*pool, *worker);
   });
   pthread_setname_np(thread.native_handle(), "kv-io");

@@ -2,8 +2,9 @@
 
 namespace mooncake_kv {
 
-HalfOfProcessors::HalfOfProcessors(Half half) {
+HalfOfProcessors::HalfOfProcessors(Half half, bool applies) {
   CPU_ZERO(&before_);
+  if (!applies) return;
   // More than 1,024 processors do not fit and are left alone.
   if (sched_getaffinity(0, sizeof(before_), &before_) != 0) return;
   const int first = CPU_COUNT(&before_) / 2;

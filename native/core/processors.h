@@ -16,7 +16,8 @@ namespace mooncake_kv {
 class HalfOfProcessors {
  public:
   enum class Half { first, second };
-  explicit HalfOfProcessors(Half half);
+  /** `applies` false: nothing changes. */
+  HalfOfProcessors(Half half, bool applies);
   ~HalfOfProcessors();
   HalfOfProcessors(const HalfOfProcessors&) = delete;
   HalfOfProcessors& operator=(const HalfOfProcessors&) = delete;

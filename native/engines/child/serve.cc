@@ -10,7 +10,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -83,8 +82,7 @@ struct Opened {
 };
 
 void serveLink(const std::shared_ptr<ServedEngine>& engine, Wire link, bool spins) {
-  std::optional<HalfOfProcessors> half;
-  if (spins) half.emplace(HalfOfProcessors::Half::first);
+  const HalfOfProcessors half(HalfOfProcessors::Half::first, spins);
   try {
     engine->serve(std::move(link));
   } catch (const std::exception& error) {

@@ -45,7 +45,7 @@ EngineRecipe recipe(const MooncakeOptions& options) {
   if (!options.logPath.empty()) sendWheelLogTo(options.logPath);
   setVariables(options);
   const LaneThreads lanes{.exists = options.existsThreads, .get = options.getThreads, .put = options.putThreads, .control = 1};
-  const EngineTraits traits{.lanes = lanes, .mayHang = true, .partKeysMin = PART_KEYS, .spins = options.protocol == "tcp"};
+  const EngineTraits traits{.lanes = lanes, .mayHang = true, .partKeysMin = PART_KEYS, .spins = Store::spins(options)};
   return {.traits = traits, .make = [options, parked = std::make_shared<Parked>()] {
             return std::make_shared<MooncakeEngine>(options, parked);
           }};

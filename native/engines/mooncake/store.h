@@ -43,6 +43,8 @@ class Store {
   static void importWheel(const MooncakeOptions& options);
   /** Throws Error; UNREACHABLE when the wheel says no, with its last log line. May take 15 s against a master that hangs. */
   static std::shared_ptr<Store> setUp(const MooncakeOptions& options);
+  /** Whether a call spins while the store's one transport thread works for it. */
+  static bool spins(const MooncakeOptions& options) { return options.protocol == "tcp"; }
   /** Lets a thread of its own close the wheel's store, unless `close` has. */
   ~Store();
   /**

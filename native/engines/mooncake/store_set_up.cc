@@ -1,6 +1,4 @@
 // How a store comes to be: the wheel's import and its `setup`.
-#include <optional>
-
 #include "core/error.h"
 #include "core/processors.h"
 #include "engines/mooncake/local_address.h"
@@ -112,8 +110,7 @@ std::shared_ptr<Store> Store::setUp(const MooncakeOptions& options) {
   int64_t code = 0;
   std::string raisedText;
   // Its transport thread is started here, and keeps off the processors of those who call.
-  std::optional<HalfOfProcessors> half;
-  if (options.protocol == "tcp") half.emplace(HalfOfProcessors::Half::second);
+  const HalfOfProcessors half(HalfOfProcessors::Half::second, spins(options));
   try {
     code = callSetup(methods.object.get(), options);
   } catch (const Raised& raised) {
