@@ -8,7 +8,6 @@ import { afterEach, expect, test } from "vitest";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ChildEngineOptions, MooncakeEngineOptions } from "../../src/native/binding.ts";
 import { engineProgram } from "../../src/native/load.ts";
-import { startMaster } from "../../src/pool/master.ts";
 import { freePort } from "../../src/pool/ports.ts";
 import { EngineCode } from "../../src/store/engine.ts";
 import {
@@ -17,6 +16,7 @@ import {
   PythonClient,
   wheel,
 } from "../integration/support/mooncake.ts";
+import { startTestMaster } from "../integration/support/mooncake-wheel.ts";
 
 const MIB = 1 << 20;
 /** Travels as it lies: nothing of it is gathered. */
@@ -50,13 +50,7 @@ test.each([
     for (const limit of ["MC_TCP_PROGRESS_TIMEOUT_SEC", "MC_TCP_STATUS_TIMEOUT_SEC"])
       process.env[limit] = "120";
     const port = await freePort();
-    const master = await startMaster({
-      mooncakeFolder: wheel.mooncakeFolder,
-      port,
-      metricsPort: 0,
-      enableOffload: false,
-      logPath: null,
-    });
+    const master = await startTestMaster({ mooncakeFolder: wheel.mooncakeFolder, port });
     endings.push(() => master.process.stop());
     const address = `127.0.0.1:${port}`;
     const owner = await PythonClient.start(address, 64 * MIB);

@@ -7,12 +7,12 @@
 import { afterEach, expect, test } from "vitest";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as layout from "../../src/blocks/layout.ts";
-import { startMaster } from "../../src/pool/master.ts";
 import type { RunningMaster } from "../../src/pool/master.ts";
 import { freePort } from "../../src/pool/ports.ts";
 import { EngineCode } from "../../src/store/engine.ts";
 import { Actor } from "./native-actor.mjs";
 import { engineOptions, MooncakeWorld, native, PythonClient, wheel } from "./support/mooncake.ts";
+import { startTestMaster } from "./support/mooncake-wheel.ts";
 
 const MIB = 1 << 20;
 const SHAPES = [{ segments: 4, segmentBytes: 4096 }];
@@ -24,13 +24,7 @@ afterEach(async () => {
 });
 
 async function masterAt(port: number): Promise<RunningMaster> {
-  const master = await startMaster({
-    mooncakeFolder: wheel.mooncakeFolder,
-    port,
-    metricsPort: 0,
-    enableOffload: false,
-    logPath: null,
-  });
+  const master = await startTestMaster({ mooncakeFolder: wheel.mooncakeFolder, port });
   endings.push(() => {
     master.process.kill("SIGCONT");
     return master.process.stop();

@@ -13,12 +13,12 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import * as layout from "../../src/blocks/layout.ts";
 import { poolKey } from "../../src/keys/pool-keys.ts";
 import { engineProgram } from "../../src/native/load.ts";
-import { startMaster } from "../../src/pool/master.ts";
 import type { RunningMaster } from "../../src/pool/master.ts";
 import { EngineCalls } from "../../src/store/engine-calls.ts";
 import { packageRoot } from "../../src/worker-entry.ts";
 import { startChild } from "./support/child.ts";
 import { engineOptions, MooncakeWorld, native, PythonClient, wheel } from "./support/mooncake.ts";
+import { startTestMaster } from "./support/mooncake-wheel.ts";
 
 const MIB = 1 << 20;
 const TIMEOUT_MS = 10_000;
@@ -31,13 +31,7 @@ let python: PythonClient;
 let row = 0;
 
 beforeAll(async () => {
-  master = await startMaster({
-    mooncakeFolder: wheel.mooncakeFolder,
-    port: 0,
-    metricsPort: 0,
-    enableOffload: false,
-    logPath: null,
-  });
+  master = await startTestMaster({ mooncakeFolder: wheel.mooncakeFolder });
   python = await PythonClient.start(`127.0.0.1:${master.port}`, 64 * MIB);
 });
 afterAll(async () => {

@@ -10,12 +10,12 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { EngineStatus } from "../../src/native/binding.ts";
-import { startMaster } from "../../src/pool/master.ts";
 import { mooncakeEngineOptions } from "../../src/store/mooncake/engine-options.ts";
 import { parseStoreConfig } from "../../src/config/store-config.ts";
 import { packageRoot } from "../../src/worker-entry.ts";
 import { startChild } from "./support/child.ts";
 import { engineOptions, wheel } from "./support/mooncake.ts";
+import { startTestMaster } from "./support/mooncake-wheel.ts";
 
 const MIB = 1 << 20;
 const folder = mkdtempSync(join(tmpdir(), "mooncake-kv-setup-"));
@@ -101,13 +101,7 @@ test("the interpreter is found, and what it lacks is said, before anything is op
 });
 
 test("Mooncake's log goes to its reader with its level, and nothing to the terminal", async () => {
-  const master = await startMaster({
-    mooncakeFolder: wheel.mooncakeFolder,
-    port: 0,
-    metricsPort: 0,
-    enableOffload: false,
-    logPath: null,
-  });
+  const master = await startTestMaster({ mooncakeFolder: wheel.mooncakeFolder });
   try {
     const options = engineOptions(`127.0.0.1:${master.port}`, { globalSegmentBytes: 16 * MIB });
     const { state, lines, errors } = await open(options, "miss");
@@ -122,13 +116,7 @@ test("Mooncake's log goes to its reader with its level, and nothing to the termi
 });
 
 test("a master that refuses the set-up is named with what the store says", async () => {
-  const master = await startMaster({
-    mooncakeFolder: wheel.mooncakeFolder,
-    port: 0,
-    metricsPort: 0,
-    enableOffload: false,
-    logPath: null,
-  });
+  const master = await startTestMaster({ mooncakeFolder: wheel.mooncakeFolder });
   try {
     // Something listens there, but it is no master.
     const { state, error } = await open(engineOptions(`127.0.0.1:${master.metricsPort}`), "down");

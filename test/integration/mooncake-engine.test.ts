@@ -8,7 +8,6 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import * as layout from "../../src/blocks/layout.ts";
 import { execFileSync } from "node:child_process";
 import { MasterAdmin } from "../../src/pool/master-admin.ts";
-import { startMaster } from "../../src/pool/master.ts";
 import type { RunningMaster } from "../../src/pool/master.ts";
 import { EngineCode } from "../../src/store/engine.ts";
 import { EngineCalls } from "../../src/store/engine-calls.ts";
@@ -21,6 +20,7 @@ import {
   wheel,
 } from "./support/mooncake.ts";
 import type { Shape } from "./support/mooncake.ts";
+import { startTestMaster } from "./support/mooncake-wheel.ts";
 
 const MIB = 1 << 20;
 const TIMEOUT_MS = 10_000;
@@ -40,13 +40,7 @@ let world: MooncakeWorld;
 let calls: EngineCalls;
 
 beforeAll(async () => {
-  master = await startMaster({
-    mooncakeFolder: wheel.mooncakeFolder,
-    port: 0,
-    metricsPort: 0,
-    enableOffload: false,
-    logPath: null,
-  });
+  master = await startTestMaster({ mooncakeFolder: wheel.mooncakeFolder });
   const address = `127.0.0.1:${master.port}`;
   python = await PythonClient.start(address, POOL_BYTES);
   world = new MooncakeWorld(engineOptions(address), { shapes: SHAPES, blockCount: 8 });

@@ -11,12 +11,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ManagedProcess } from "../../src/pool/managed-process.ts";
-import { startMaster } from "../../src/pool/master.ts";
 import { startOwner } from "../../src/pool/owner.ts";
 import type { RunningPool } from "../../src/pool/pool.ts";
 import { identify, waitUntilGone } from "../../src/pool/process-identity.ts";
 import type { ProcessIdentity } from "../../src/pool/process-identity.ts";
-import { startTestPool, testWheel } from "./support/mooncake-wheel.ts";
+import { startTestPool, testWheel, startTestMaster } from "./support/mooncake-wheel.ts";
 
 let folder: string;
 beforeAll(() => {
@@ -108,8 +107,7 @@ test("a master that refuses a flag fails with its own words", async () => {
 
 test("an owner that cannot start ends the master too", async () => {
   const { mooncakeFolder } = await testWheel();
-  const options = { mooncakeFolder, port: 0, metricsPort: 0, enableOffload: false, logPath: null };
-  const master = await startMaster(options);
+  const master = await startTestMaster({ mooncakeFolder });
   try {
     const owner = startOwner({
       mooncakeFolder,

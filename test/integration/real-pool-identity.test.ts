@@ -8,10 +8,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 import type { AttachOptions } from "../../src/index.ts";
-import { startMaster } from "../../src/pool/master.ts";
 import type { RunningPool } from "../../src/pool/pool.ts";
 import { EmbeddedLoop, KV_CACHE, tokens } from "./support/embedded.ts";
-import { startTestPool, testWheel } from "./support/mooncake-wheel.ts";
+import { startTestPool, testWheel, startTestMaster } from "./support/mooncake-wheel.ts";
 import { blockKeys, untilBlocks, writeStore } from "./support/real-pool.ts";
 
 const PROMPT = tokens(64, 1);
@@ -103,12 +102,10 @@ test(
     expect(scheduler.getNumNewMatchedTokens("alone", 0)).toEqual([0, false]);
     expect(scheduler.outcome("alone")).toBe("ENGINE_DOWN");
 
-    const master = await startMaster({
+    const master = await startTestMaster({
       mooncakeFolder: (await testWheel()).mooncakeFolder,
       port,
       metricsPort,
-      enableOffload: false,
-      logPath: null,
     });
     onTestFinished(async () => void (await master.process.stop()));
     await expect.poll(membership, { timeout: 60_000 }).toBe("open");

@@ -60,6 +60,14 @@ class MooncakeGivenUp : public testing::Test {
     actor.fill(0, operation, entries);
     actor.channel->submit(0);
   }
+  /** A get is in the store, and waits for `letReturn` to be given up, when the connection is lost. */
+  void loseWithin(Actor& actor) {
+    wheel.plan("give up when told");
+    submit(actor, layout::OPERATION_GET, {{0, 0}});
+    waitUntil([&] { return wheel.count("waiting") == 1; });
+    wheel.setHealth(1);
+    waitUntil([&] { return host->state() == EngineState::down; });
+  }
   /** A new store is in use. */
   void awaitReopening(uint32_t times = 1) {
     waitUntil([&] { return host->status().reopenings >= times && host->state() == EngineState::open; });
@@ -206,12 +214,8 @@ TEST_F(MooncakeGivenUp, AStoreThatRetiresGivesNoStagingBufferOut) {
 }
 
 TEST_F(MooncakeGivenUp, AStoreThatIsParkedMeanwhileIsNotUsedAgain) {
-  wheel.plan("give up when told");
   Actor actor(host, world.id);
-  submit(actor, layout::OPERATION_GET, {{0, 0}});
-  waitUntil([&] { return wheel.count("waiting") == 1; });
-  wheel.setHealth(1);
-  waitUntil([&] { return host->state() == EngineState::down; });
+  loseWithin(actor);
   EXPECT_EQ(wheel.count("stores"), 1);
   wheel.letReturn();
   EXPECT_EQ(actor.take()[1], code::OK);
@@ -224,12 +228,8 @@ TEST_F(MooncakeGivenUp, AStoreThatIsParkedMeanwhileIsNotUsedAgain) {
 }
 
 TEST_F(MooncakeGivenUp, AConnectionThatHasTakenTheStoreOverIsLostWithIt) {
-  wheel.plan("give up when told");
   Actor actor(host, world.id);
-  submit(actor, layout::OPERATION_GET, {{0, 0}});
-  waitUntil([&] { return wheel.count("waiting") == 1; });
-  wheel.setHealth(1);
-  waitUntil([&] { return host->state() == EngineState::down; });
+  loseWithin(actor);
   wheel.setHealth(0);
   awaitReopening();
   EXPECT_EQ(wheel.count("stores"), 1);

@@ -21,11 +21,11 @@ import {
   REQUEST_LOOKUP_WORD,
 } from "../../src/blocks/layout.ts";
 import { RequestSlots } from "../../src/blocks/request-slots.ts";
-import { createTableBuffers, Tables } from "../../src/blocks/tables.ts";
 import { Connector } from "../../src/connector/connector.ts";
 import { releaseEndedOwner } from "../../src/connector/embedded/ownership.ts";
 import { NO_TRACE } from "../../src/trace/events.ts";
 import { BENCH_SETTINGS } from "./connector-bench.ts";
+import { smallTables } from "./small-tables.ts";
 
 const BLOCK = 16;
 const SLOTS = 6;
@@ -33,21 +33,15 @@ const COUNTS = { kibibytes: 0, microseconds: 0 };
 
 /** What outlives the thread that attaches. */
 class House {
-  readonly tables = new Tables(
-    createTableBuffers({
-      requestSlots: SLOTS,
-      jobSlots: 12,
-      tokensPerRequestMax: 256,
-      tokensMax: 256 * SLOTS,
-      hashBlockSize: BLOCK,
-      hashLookaheadTokens: 0,
-      extraEncoding: "pickle",
-      blockSize: BLOCK,
-      groups: 1,
-      blockCount: 64,
-      stepSequencesMax: 0,
-    }),
-  );
+  readonly tables = smallTables({
+    requestSlots: SLOTS,
+    jobSlots: 12,
+    tokensPerRequestMax: 256,
+    tokensMax: 256 * SLOTS,
+    hashBlockSize: BLOCK,
+    blockSize: BLOCK,
+    blockCount: 64,
+  });
   readonly owner = new Int32Array(new SharedArrayBuffer(4));
   readonly mailboxes = Array.from({ length: ACTOR_COUNT }, () => {
     const words = new Int32Array(new SharedArrayBuffer(mailboxWords(64) * 4));

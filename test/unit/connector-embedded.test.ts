@@ -22,12 +22,13 @@ import {
   REQUEST_LOOKUP_WORD,
 } from "../../src/blocks/layout.ts";
 import { RequestSlots } from "../../src/blocks/request-slots.ts";
-import { createTableBuffers, Tables } from "../../src/blocks/tables.ts";
+import type { Tables } from "../../src/blocks/tables.ts";
 import { Connector } from "../../src/connector/connector.ts";
 import type { ConnectorEnds } from "../../src/connector/connector.ts";
 import type { ConnectorSettings } from "../../src/connector/settings.ts";
 import { NO_TRACE } from "../../src/trace/events.ts";
 import { BENCH_SETTINGS } from "./connector-bench.ts";
+import { smallTables } from "./small-tables.ts";
 
 class Loop {
   nowMs = 0;
@@ -45,21 +46,14 @@ class Loop {
 
   constructor(settings: Partial<ConnectorSettings> = {}, groups = 1) {
     this.#groups = groups;
-    this.tables = new Tables(
-      createTableBuffers({
-        requestSlots: 8,
-        jobSlots: 16,
-        tokensPerRequestMax: 1_024,
-        tokensMax: 8_192,
-        hashBlockSize: 16,
-        hashLookaheadTokens: 0,
-        extraEncoding: "pickle",
-        blockSize: 16,
-        groups,
-        blockCount: 128,
-        stepSequencesMax: 0,
-      }),
-    );
+    this.tables = smallTables({
+      requestSlots: 8,
+      jobSlots: 16,
+      tokensPerRequestMax: 1_024,
+      tokensMax: 8_192,
+      groups,
+      blockCount: 128,
+    });
     this.slots = new RequestSlots(this.tables);
     this.mailboxes = Array.from({ length: ACTOR_COUNT }, () => {
       const words = new Int32Array(new SharedArrayBuffer(mailboxWords(64) * 4));

@@ -11,10 +11,11 @@ import {
   REQUEST_GROUP_BLOCKS,
 } from "../../src/blocks/layout.ts";
 import { PageAllocator } from "../../src/blocks/page-arena.ts";
-import { createTableBuffers, Tables } from "../../src/blocks/tables.ts";
+import type { Tables } from "../../src/blocks/tables.ts";
 import { BoundaryPuts } from "../../src/connector/boundary-puts.ts";
 import { HeldBlocks } from "../../src/connector/held-blocks.ts";
 import { JobRows } from "../../src/connector/job-rows.ts";
+import { smallTables } from "./small-tables.ts";
 
 const SLOT = 1;
 
@@ -25,21 +26,7 @@ let pinsLeft: number;
 let held: HeldBlocks;
 
 beforeEach(() => {
-  tables = new Tables(
-    createTableBuffers({
-      requestSlots: 2,
-      jobSlots: 3,
-      tokensPerRequestMax: 64,
-      tokensMax: 128,
-      hashBlockSize: 16,
-      hashLookaheadTokens: 0,
-      extraEncoding: "pickle",
-      blockSize: 16,
-      groups: 2,
-      blockCount: 64,
-      stepSequencesMax: 0,
-    }),
-  );
+  tables = smallTables({ requestSlots: 2, jobSlots: 3, groups: 2, blockCount: 64 });
   const pages = new PageAllocator(tables.blocks);
   rows = new JobRows(tables, pages);
   pins = new Map();

@@ -15,7 +15,7 @@ import {
   REQUEST_LOOKUP_ASKED_WORD,
   REQUEST_LOOKUP_WORD,
 } from "../../src/blocks/layout.ts";
-import { createTableBuffers, Tables } from "../../src/blocks/tables.ts";
+import type { Tables } from "../../src/blocks/tables.ts";
 import { OpenQuestions } from "../../src/connector/open-questions.ts";
 import {
   ACTOR_LOOKUP,
@@ -24,6 +24,7 @@ import {
   type Message,
 } from "../../src/actors/messages.ts";
 import { NO_TRACE } from "../../src/trace/events.ts";
+import { smallTables } from "./small-tables.ts";
 
 const SLOT = 1;
 
@@ -32,21 +33,7 @@ let sent: Message[];
 let questions: OpenQuestions;
 
 beforeEach(() => {
-  tables = new Tables(
-    createTableBuffers({
-      requestSlots: 2,
-      jobSlots: 1,
-      tokensPerRequestMax: 64,
-      tokensMax: 128,
-      hashBlockSize: 16,
-      hashLookaheadTokens: 0,
-      extraEncoding: "pickle",
-      blockSize: 16,
-      groups: 1,
-      blockCount: 8,
-      stepSequencesMax: 0,
-    }),
-  );
+  tables = smallTables({ requestSlots: 2, jobSlots: 1, blockCount: 8 });
   tables.requests[tables.request(SLOT) + REQUEST_GENERATION] = 5;
   sent = [];
   questions = open();

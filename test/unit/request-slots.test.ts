@@ -19,24 +19,17 @@ import {
   REQUEST_TOP_P_F32,
 } from "../../src/blocks/layout.ts";
 import { RequestSlots } from "../../src/blocks/request-slots.ts";
-import { createTableBuffers, Tables } from "../../src/blocks/tables.ts";
+import type { Tables } from "../../src/blocks/tables.ts";
+import { smallTables } from "./small-tables.ts";
 
 function create(requestSlots = 2, tokensMax = 8_000): { tables: Tables; slots: RequestSlots } {
-  const tables = new Tables(
-    createTableBuffers({
-      requestSlots,
-      jobSlots: 1,
-      tokensPerRequestMax: 4_000,
-      tokensMax,
-      hashBlockSize: 16,
-      hashLookaheadTokens: 0,
-      extraEncoding: "pickle",
-      blockSize: 16,
-      groups: 1,
-      blockCount: 16,
-      stepSequencesMax: 0,
-    }),
-  );
+  const tables = smallTables({
+    requestSlots,
+    jobSlots: 1,
+    tokensPerRequestMax: 4_000,
+    tokensMax,
+    blockCount: 16,
+  });
   return { tables, slots: new RequestSlots(tables) };
 }
 

@@ -5,28 +5,19 @@
  */
 import { expect, test } from "vitest";
 import { JOB_LIVE_WORD, JOB_TICKET } from "../../src/blocks/layout.ts";
-import { createTableBuffers, Tables } from "../../src/blocks/tables.ts";
 import { StepState } from "../../src/actors/scheduler/step-state.ts";
 import { createConnectorMetadata } from "../../src/connector/outputs.ts";
+import { smallTables } from "./small-tables.ts";
 
 const JOB_SLOTS = 8;
 
 function world() {
-  const tables = new Tables(
-    createTableBuffers({
-      requestSlots: 2,
-      jobSlots: JOB_SLOTS,
-      tokensPerRequestMax: 64,
-      tokensMax: 128,
-      hashBlockSize: 16,
-      hashLookaheadTokens: 0,
-      extraEncoding: "pickle",
-      blockSize: 16,
-      groups: 1,
-      blockCount: 9,
-      stepSequencesMax: 2,
-    }),
-  );
+  const tables = smallTables({
+    requestSlots: 2,
+    jobSlots: JOB_SLOTS,
+    blockCount: 9,
+    stepSequencesMax: 2,
+  });
   const metadata = createConnectorMetadata(JOB_SLOTS);
   const use = (job: number, live: number): void => {
     const at = tables.job(job);

@@ -1,5 +1,7 @@
 import { execFile } from "node:child_process";
 import { requireWheel } from "../../../src/store/mooncake/interpreter.ts";
+import { startMaster } from "../../../src/pool/master.ts";
+import type { MasterOptions, RunningMaster } from "../../../src/pool/master.ts";
 import { startPool } from "../../../src/pool/pool.ts";
 import type { PoolOptions, RunningPool, StoreJson } from "../../../src/pool/pool.ts";
 import { packageRoot } from "../../../src/worker-entry.ts";
@@ -10,6 +12,19 @@ export function testWheel(): ReturnType<typeof requireWheel> {
 }
 
 const MIB = 1024 ** 2;
+
+/** A real master alone, on free ports unless told otherwise; stop its process in the end. */
+export function startTestMaster(
+  options: Pick<MasterOptions, "mooncakeFolder"> & Partial<MasterOptions>,
+): Promise<RunningMaster> {
+  return startMaster({
+    port: 0,
+    metricsPort: 0,
+    enableOffload: false,
+    logPath: null,
+    ...options,
+  });
+}
 
 /** A small real pool on free ports; stop it in `afterAll`. */
 export async function startTestPool(options: Partial<PoolOptions> = {}): Promise<RunningPool> {

@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { basename } from "node:path";
-import { type RunningMaster, startMaster } from "../../../src/pool/master.ts";
+import type { RunningMaster } from "../../../src/pool/master.ts";
 import { type RunningOwner, startOwner } from "../../../src/pool/owner.ts";
 import { freePort } from "../../../src/pool/ports.ts";
 import type { StoreJson } from "../../../src/pool/pool.ts";
-import { testWheel } from "./mooncake-wheel.ts";
+import { testWheel, startTestMaster } from "./mooncake-wheel.ts";
 
 const MIB = 1024 ** 2;
 const MOUNTED_WITHIN_MS = 40_000;
@@ -48,13 +48,10 @@ export class MortalPool {
 
   /** At the port of its predecessor. An owner that lives finds it by itself: that is waited for. */
   async startMaster(): Promise<void> {
-    this.#master = await startMaster({
+    this.#master = await startTestMaster({
       mooncakeFolder: this.#mooncakeFolder,
       port: this.#port,
-      metricsPort: 0,
-      enableOffload: false,
       flags: { client_ttl: String(CLIENT_TTL_SECONDS) },
-      logPath: null,
     });
     if (this.#owner !== null) await this.#mounted(this.#master, this.#owner);
   }
