@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "core/batch.h"
@@ -49,6 +50,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   uint32_t inFlight() const { return inFlight_.load(std::memory_order_acquire); }
 
  private:
+  using Memories = std::span<const std::shared_ptr<Memory>>;
+
   explicit Channel(Options options);
 
   Batch& checkedBatch(int64_t slot);
@@ -60,9 +63,13 @@ class Channel : public std::enable_shared_from_this<Channel> {
   /** False when there is no memory for the request; it is empty then. */
   bool tryFill(PoolRequest& request, std::vector<uint32_t>& places, const Batch& batch, uint32_t from, uint32_t to);
   static void fill(PoolRequest& request, std::vector<uint32_t>& places, const Batch& batch, uint32_t from, uint32_t to);
-  static int32_t ask(EngineHost& host, const KeySpace* keySpace, PoolRequest& request);
-  /** OK when the engine knows the memory of a put or get. If it refuses it, the engine has FAILED. */
-  static int32_t reach(EngineHost& host, EngineConnection& connection, const KeySpace* keySpace, const PoolRequest& request);
+  /** The status; the request holds its results. */
+  static int32_t answer(EngineHost& host, const KeySpace* keySpace, PoolRequest& request);
+  static int32_t askInTransit(EngineHost& host, const KeySpace& keySpace, PoolRequest& request);
+  /** With the memory that the request names, if the engine has to know it. */
+  static int32_t ask(EngineHost& host, Memories memories, PoolRequest& request);
+  /** OK when the engine knows the memory. If it refuses it, the engine has FAILED. */
+  static int32_t reach(EngineHost& host, EngineConnection& connection, Memories memories);
   /** Completes a batch that the engine does not take. */
   void refuse(Batch& batch, int32_t status);
   /** Inside the channel's memory. */

@@ -63,7 +63,7 @@ int32_t Channel::run(const Batch& batch, uint32_t from, uint32_t to) {
     // KV memory of an engine that may hang is no JavaScript thread's, and the batch holds it.
     const bool mayHang = options_.engine->traits().mayHang;
     if (keySpace != nullptr && mayHang) keySpace->leave();
-    status = filled ? ask(*options_.engine, keySpace, request) : code::ENGINE_ERROR;
+    status = filled ? answer(*options_.engine, keySpace, request) : code::ENGINE_ERROR;
     if (keySpace != nullptr && !mayHang) keySpace->leave();
   }
   if (const Entered memory(*options_.memory); memory) {
@@ -105,28 +105,33 @@ void Channel::fill(PoolRequest& request, std::vector<uint32_t>& places, const Ba
   }
 }
 
-int32_t Channel::ask(EngineHost& host, const KeySpace* keySpace, PoolRequest& request) {
-  const std::shared_ptr<EngineConnection> connection = host.connection();
+int32_t Channel::answer(EngineHost& host, const KeySpace* keySpace, PoolRequest& request) {
+  const bool moves = host.traits().mayHang && keySpace != nullptr && movesBytes(request.operation());
   int32_t status = code::ENGINE_ERROR;
-  if (connection == nullptr) {
-    status = code::ENGINE_DOWN;
-  } else if (const int32_t reached = reach(host, *connection, keySpace, request); reached != code::OK) {
-    status = reached;
-  } else {
-    try {
-      status = connection->engine->run(request);
-    } catch (const std::exception&) {
-      // Out of memory, in the main. What the part did is unknown, so all of it has failed.
+  try {
+    if (moves && keySpace->borrowsBlocks()) {
+      status = askInTransit(host, *keySpace, request);
+    } else {
+      status = ask(host, moves ? keySpace->blockMemories() : Memories(), request);
     }
+  } catch (const std::exception&) {
+    // Out of memory, in the main. What the part did is unknown, so all of it has failed.
   }
   if (status != code::OK) request.setResults(status);
   return status;
 }
 
-int32_t Channel::reach(EngineHost& host, EngineConnection& connection, const KeySpace* keySpace, const PoolRequest& request) {
-  if (!host.traits().mayHang || keySpace == nullptr || !movesBytes(request.operation())) return code::OK;
+int32_t Channel::ask(EngineHost& host, Memories memories, PoolRequest& request) {
+  const std::shared_ptr<EngineConnection> connection = host.connection();
+  if (connection == nullptr) return code::ENGINE_DOWN;
+  const int32_t reached = reach(host, *connection, memories);
+  return reached == code::OK ? connection->engine->run(request) : reached;
+}
+
+int32_t Channel::reach(EngineHost& host, EngineConnection& connection, Memories memories) {
+  if (memories.empty()) return code::OK;
   try {
-    connection.ensureRegistered(keySpace->blockMemories());
+    connection.ensureRegistered(memories);
     return code::OK;
   } catch (const Error& error) {
     // The connection was lost meanwhile, which says nothing about the memory; the next one is told of it again.

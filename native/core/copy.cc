@@ -57,4 +57,18 @@ void copyPastCache(uint8_t* to, const uint8_t* from, size_t bytes) { std::memcpy
 
 #endif
 
+void gatherValue(const PoolRequest& request, uint32_t index, uint8_t* to) {
+  for (const PoolSegment& segment : request.segments(index)) {
+    std::memcpy(to, segment.address(), segment.bytes);
+    to += segment.bytes;
+  }
+}
+
+void scatterValue(const PoolRequest& request, uint32_t index, const uint8_t* from) {
+  for (const PoolSegment& segment : request.segments(index)) {
+    std::memcpy(segment.address(), from, segment.bytes);
+    from += segment.bytes;
+  }
+}
+
 }  // namespace mooncake_kv

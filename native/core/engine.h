@@ -40,7 +40,8 @@ struct EngineTraits {
   LaneThreads lanes{};
   /**
    * Calls may take minutes or never return. `open` and `close` then run on threads of their own; KV memory that a call may touch
-   * is kept instead of waited for; memory that belongs to a JavaScript thread is refused. False: `open` runs in openEngine.
+   * is kept instead of waited for; values in memory of a JavaScript thread travel in memory of ours (transit.h). False: `open` runs in
+   * openEngine.
    */
   bool mayHang = false;
   /** A put or get that moves at least twice as much is split among the threads of its lane; 0: never split. */

@@ -15,20 +15,20 @@ namespace mooncake_kv {
 /** Batches that are in the engine hold the connection; any thread. */
 class EngineConnection {
  public:
-  EngineConnection(std::shared_ptr<Engine> engine, bool refusesHostMemory, uint32_t generation)
-      : engine(std::move(engine)), generation(generation), refusesHostMemory_(refusesHostMemory) {}
+  EngineConnection(std::shared_ptr<Engine> engine, bool mayHang, uint32_t generation)
+      : engine(std::move(engine)), generation(generation), mayHang_(mayHang) {}
 
   const std::shared_ptr<Engine> engine;
   /** How many connections the host has tried to make, this one included. */
   const uint32_t generation;
 
-  /** Throws Error when the engine, or the host for it, refuses a memory. Returns at once for memory that it knows. */
+  /** Throws Error when the engine refuses a memory. Returns at once for memory that it knows, or must not know. */
   void ensureRegistered(std::span<const std::shared_ptr<Memory>> memories);
   /** Unregisters all memory and closes the engine; never throws, may take long. */
   void close();
 
  private:
-  const bool refusesHostMemory_;
+  const bool mayHang_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Memory>> registered_;
 };

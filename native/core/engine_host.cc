@@ -34,7 +34,8 @@ std::array<uint32_t, LANES> limitsOf(const LaneThreads& threads) {
 
 }  // namespace
 
-EngineHost::EngineHost(Options options) : options_(std::move(options)), threads_(limitsOf(options_.traits.lanes), options_.traits.spins) {}
+EngineHost::EngineHost(Options options)
+    : options_(std::move(options)), transit_(options_.transitBuffersMax), threads_(limitsOf(options_.traits.lanes), options_.traits.spins) {}
 
 size_t EngineHost::laneOf(int32_t operation) const {
   size_t lane = CONTROL;

@@ -16,6 +16,7 @@
 #include "core/engine_connection.h"
 #include "core/error.h"
 #include "core/io_threads.h"
+#include "core/transit.h"
 
 namespace mooncake_kv {
 
@@ -51,6 +52,8 @@ class EngineHost : public std::enable_shared_from_this<EngineHost> {
     Milliseconds openTimeout{120'000};
     /** While so many were given up and have not returned, no other is tried: each has a thread, and what it has set up. */
     uint32_t hungOpensMax = 8;
+    /** Of `transit`. */
+    size_t transitBuffersMax = Transit::BUFFERS_MAX;
     /** How long a lost connection may take to end before the next is tried. */
     Milliseconds letGoTimeout{5'000};
     /** A call that lasts longer counts as hanging. */
@@ -86,6 +89,8 @@ class EngineHost : public std::enable_shared_from_this<EngineHost> {
   /** So many tasks of an operation run at a time. */
   uint32_t threadsOf(int32_t operation) const { return threads_.limit(laneOf(operation)); }
 
+  /** Memory of ours for values whose own memory the engine must not touch. */
+  Transit& transit() { return transit_; }
   /** Memory that requests are going to name: registered before the engine is OPEN, else with the first request. Held until the end. */
   void useMemory(std::span<const std::shared_ptr<Memory>> memories);
   /** The connection refused something that it cannot do without: FAILED. */
@@ -141,6 +146,7 @@ class EngineHost : public std::enable_shared_from_this<EngineHost> {
   uint32_t inFlight_ = 0;
   uint32_t calls_ = 0;
 
+  Transit transit_;
   std::atomic<uint32_t> running_{0};
   IoThreads threads_;
 };

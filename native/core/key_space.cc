@@ -75,6 +75,7 @@ KeySpace::KeySpace(Options options)
       const SegmentRule& rule = groups_[group][segment];
       checkSegment(rule, group, segment, blockCount_);
       bytes += rule.bytes;
+      borrowsBlocks_ |= rule.region->kind() == Memory::Kind::host;
       if (std::find(memories_.begin() + 1, memories_.end(), rule.region) == memories_.end()) memories_.push_back(rule.region);
     }
     const std::string field = "groups[" + std::to_string(group) + "]";

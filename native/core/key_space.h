@@ -53,6 +53,8 @@ class KeySpace {
   /** Segments of a group in value order: a value is their plain concatenation. */
   std::span<const SegmentRule> segments(int32_t group) const { return groups_[static_cast<size_t>(group)]; }
   uint64_t valueBytes(int32_t group) const { return valueBytes_[static_cast<size_t>(group)]; }
+  /** Blocks lie in memory of a JavaScript thread, or some of them. */
+  bool borrowsBlocks() const { return borrowsBlocks_; }
   /** Memory that blocks lie in, each once. */
   std::span<const std::shared_ptr<Memory>> blockMemories() const { return std::span(memories_).subspan(1); }
 
@@ -70,6 +72,7 @@ class KeySpace {
   std::vector<std::string> prefixes_;
   std::vector<std::vector<SegmentRule>> groups_;
   std::vector<uint64_t> valueBytes_;
+  bool borrowsBlocks_ = false;
   /** The hashes', then those that blocks lie in, each of these once. */
   std::vector<std::shared_ptr<Memory>> memories_;
 };

@@ -6,12 +6,10 @@
  */
 import { afterEach, expect, test } from "vitest";
 import { setTimeout as sleep } from "node:timers/promises";
-import * as layout from "../../src/blocks/layout.ts";
 import type { RunningMaster } from "../../src/pool/master.ts";
 import { freePort } from "../../src/pool/ports.ts";
 import { EngineCode } from "../../src/store/engine.ts";
-import { Actor } from "./native-actor.mjs";
-import { engineOptions, MooncakeWorld, native, PythonClient, wheel } from "./support/mooncake.ts";
+import { engineOptions, MooncakeWorld, PythonClient, wheel } from "./support/mooncake.ts";
 import { startTestMaster } from "./support/mooncake-wheel.ts";
 
 const MIB = 1 << 20;
@@ -133,43 +131,4 @@ test("an owner is killed: its values fail by themselves, the engine stays open, 
     expect(row).toBeLessThan(400);
     await sleep(100);
   }
-});
-
-test("memory of a JavaScript thread is refused by name, and the engine fails for good", async () => {
-  const port = await freePort();
-  await masterAt(port);
-  const engineId = native.engineOpen(engineOptions(`127.0.0.1:${port}`));
-  const pinned = native.regionPin(new Uint8Array(new SharedArrayBuffer(65_536)));
-  const hashes = new Int32Array(new SharedArrayBuffer(layout.HASH_PAGE_WORDS * 4));
-  const hashesSharedId = native.sharedRegister(new Uint8Array(hashes.buffer));
-  const keySpaceId = native.keySpaceRegister({
-    hashesSharedId,
-    hashBytes: 32,
-    prefixes: ["m"],
-    groups: [[{ regionId: pinned, offset: 0, strideBytes: 4096, bytes: 4096 }]],
-    blockCount: 16,
-  });
-  native.engineUseKeySpace(engineId, keySpaceId);
-  while (native.engineState(engineId).state === "opening") await sleep(20);
-  // Told before it opened, the engine has failed already; else the first batch that names the memory finds out.
-  const world = {
-    engineId,
-    keySpaceId,
-    hashesSharedId,
-    regionId: pinned,
-    blockBytes: 4096,
-    blockCount: 16,
-  };
-  const actor = new Actor(native, layout, { ...world, hashes });
-  const [result = 0] = await actor.run(layout.OPERATION_PUT, [[0, 0]]);
-  expect([EngineCode.ENGINE_DOWN, EngineCode.REGISTRATION_REFUSED]).toContain(result);
-  actor.close();
-  expect(native.engineState(engineId)).toMatchObject({
-    state: "failed",
-    error: { code: "REGISTRATION_REFUSED" },
-  });
-  expect(native.engineClose(engineId, 10_000)).toBe(0);
-  native.keySpaceRelease(keySpaceId);
-  native.regionRelease(pinned);
-  native.sharedRelease(hashesSharedId);
 });

@@ -222,14 +222,14 @@ TEST_F(ChildEngineTest, AStoppedChildDoesNotHoldUpTheEnd) {
   waitUntil([&] { return !isRunning(pid); });
 }
 
-TEST_F(ChildEngineTest, OtherMemoryThanAMemfdIsRefusedWithTheRemedy) {
+TEST_F(ChildEngineTest, OtherMemoryThanAMemfdIsRefused) {
   ChildEngine engine(childOptions());
   engine.open([](const std::string&) {});
   std::vector<uint8_t> bytes(4096);
   const auto host = Memory::adoptHost(bytes.data(), bytes.size(), nullptr);
   std::string field;
   EXPECT_EQ(support::errorOf([&] { engine.registerMemory(*host); }, &field), "UNSUPPORTED");
-  EXPECT_EQ(field, "kvMemory");
+  EXPECT_EQ(field, "memory");
   const auto memfd = Memory::createMemfd(4096);
   engine.registerMemory(*memfd);
   engine.unregisterMemory(*memfd);

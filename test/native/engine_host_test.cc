@@ -287,23 +287,6 @@ TEST_F(EngineHostTest, RefusedMemoryIsLoud) {
   EXPECT_EQ(host->status().error->remedy, "Raise it.");
 }
 
-TEST_F(EngineHostTest, MemoryOfAJavaScriptThreadIsRefused) {
-  std::vector<uint8_t> bytes(64);
-  KeySpace::Options options;
-  options.hashes = world.hashes.memory();
-  options.prefixes = {"m"};
-  options.blockCount = 1;
-  options.groups = {{{Memory::adoptHost(bytes.data(), bytes.size(), nullptr), 0, 64, 64}}};
-  const int32_t id = keySpaces().add(std::make_shared<KeySpace>(std::move(options)));
-  open();
-  waitFor(EngineState::open);
-  Actor actor(host, id);
-  EXPECT_EQ(actor.run(layout::OPERATION_GET, {{0, 0}}), (std::vector<int32_t>{code::REGISTRATION_REFUSED}));
-  EXPECT_EQ(host->status().error->code, "REGISTRATION_REFUSED");
-  EXPECT_EQ(bytes, std::vector<uint8_t>(64));
-  keySpaces().remove(id);
-}
-
 TEST_F(EngineHostTest, CallsAreBoundedAndFailAlone) {
   faults->onControl = [&] {
     gate.pass();

@@ -3,6 +3,7 @@
 // Method: plans over requests of many shapes, checked call by call against the limits; no interpreter is needed.
 #include <numeric>
 
+#include "core/copy.h"
 #include "engines/mooncake/call_plan.h"
 #include "engines/mooncake/lifecycle_group.h"
 #include "engines/mooncake/master_address.h"
@@ -134,8 +135,8 @@ TEST_F(MooncakePlan, GatheredValuesAreTheirSegmentsOneAfterTheOther) {
 
   const std::vector<uint8_t> before(memory->data(), memory->data() + at);
   std::memset(memory->data(), 0, at);
-  scatter(request, 0, staged.pieces[0].address);
-  scatter(request, 1, staged.pieces[1].address);
+  scatterValue(request, 0, staged.pieces[0].address);
+  scatterValue(request, 1, staged.pieces[1].address);
   for (uint32_t index = 0; index < 2; index++) {
     for (const PoolSegment& segment : request.segments(index)) {
       EXPECT_EQ(std::memcmp(segment.address(), before.data() + segment.offset, segment.bytes), 0);

@@ -4,11 +4,9 @@
  * Method: configurations as users write them, and the options that reach the addon.
  */
 import { expect, test } from "vitest";
-import { openKvMemory } from "../../src/actors/runtime/kv-memory.ts";
 import { readEnvironment } from "../../src/config/environment.ts";
-import { normalizeKvCacheConfig } from "../../src/config/kv-cache-normalize.ts";
 import { parseTransferConfig } from "../../src/config/transfer-config.ts";
-import { loadNative, engineProgram } from "../../src/native/load.ts";
+import { engineProgram } from "../../src/native/load.ts";
 import type { EngineOptions } from "../../src/native/binding.ts";
 import { engineHasLog, openEngine } from "../../src/store/open-engine.ts";
 
@@ -71,35 +69,4 @@ test("a program that was not built is named with the command that builds it", ()
       remedy: expect.stringContaining("npm run build:native"),
     }),
   );
-});
-
-test("a user's own KV memory is refused, because another process cannot see it", () => {
-  const kvCache = normalizeKvCacheConfig({
-    modelName: "m",
-    dtype: "float32",
-    blockSize: 16,
-    blockCount: 4,
-    groups: [{ kind: "full", layers: 1 }],
-    heads: { kvHeads: 1, headSize: 4 },
-  });
-  const memory = new Uint8Array(4096);
-  const open = (extra: object): unknown =>
-    openKvMemory({
-      native: loadNative(),
-      kvCache,
-      kvMemory: {
-        kind: "user",
-        memory,
-        segments: [[{ offset: 0, strideBytes: 512, bytes: 512 }]],
-      },
-      connector: configOf(extra),
-    });
-  expect(() => open({ engine_process: "child" })).toThrow(
-    expect.objectContaining({
-      code: "UNSUPPORTED",
-      field: "kvMemory.kind",
-      remedy: expect.stringContaining("managed"),
-    }),
-  );
-  expect(open({})).toMatchObject({ regionIds: [expect.any(Number)] });
 });

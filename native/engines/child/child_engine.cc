@@ -145,9 +145,8 @@ bool ChildEngine::corrupt(const std::string& key, uint64_t byteOffset) {
 
 void ChildEngine::registerMemory(const Memory& memory) {
   if (memory.kind() != Memory::Kind::memfd) {
-    throw Error("UNSUPPORTED", "kvMemory", std::to_string(memory.bytes()) + " bytes of a user's own memory",
-                "an engine in a child process sees memfd regions only",
-                "Use managed KV memory (kvMemory: { kind: \"managed\" }), or set engine_process to \"in_process\".");
+    throw Error("UNSUPPORTED", "memory", std::to_string(memory.bytes()) + " bytes of a JavaScript thread",
+                "an engine in a child process sees memfds only", "Let its values travel in transit memory.");
   }
   Writer writer(messageBuffer());
   writer(Kind::registerMemory, memory.number(), static_cast<uint64_t>(memory.bytes()));

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
+
+#include "core/copy.h"
 
 namespace mooncake_kv::mooncake {
 
@@ -77,17 +78,8 @@ void fillTransfer(const PoolRequest& request, const PlannedCall& call, uint8_t* 
 
 void gather(const PoolRequest& request, const PlannedCall& call, uint8_t* staging) {
   for (uint32_t index = call.from; index < call.to; index++) {
-    for (const PoolSegment& segment : request.segments(index)) {
-      std::memcpy(staging, segment.address(), segment.bytes);
-      staging += segment.bytes;
-    }
-  }
-}
-
-void scatter(const PoolRequest& request, uint32_t index, const uint8_t* from) {
-  for (const PoolSegment& segment : request.segments(index)) {
-    std::memcpy(segment.address(), from, segment.bytes);
-    from += segment.bytes;
+    gatherValue(request, index, staging);
+    staging += request.valueBytes(index);
   }
 }
 

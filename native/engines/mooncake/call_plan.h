@@ -41,8 +41,7 @@ PlannedCall nextCall(const PoolRequest& request, uint32_t from, const CallLimits
 /** The pieces of a call where they lie, or one piece a value in `staging`. */
 void fillTransfer(const PoolRequest& request, const PlannedCall& call, uint8_t* staging, Transfer& transfer);
 
-/** Copies the values of a call into a staging buffer, and one value out of its place there. */
+/** Copies the values of a call into a staging buffer. */
 void gather(const PoolRequest& request, const PlannedCall& call, uint8_t* staging);
-void scatter(const PoolRequest& request, uint32_t index, const uint8_t* from);
 
 }  // namespace mooncake_kv::mooncake

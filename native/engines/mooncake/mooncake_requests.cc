@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/codes.h"
+#include "core/copy.h"
 #include "core/layout.h"
 #include "engines/mooncake/mooncake_engine.h"
 
@@ -144,7 +145,7 @@ int32_t MooncakeEngine::runGet(PoolRequest& request, Pool::Visit& visit) {
     for (uint32_t index = call.from; index < call.to; index++) {
       readResult(request, index, results[index - call.from], sizesDiffer);
       if (request.result(index) >= 0) {
-        if (staging) scatter(request, index, staged);
+        if (staging) scatterValue(request, index, staged);
         if (options_.reportTiers) request.setTier(index, tiers[index - call.from]);
       }
       if (staging) staged += request.valueBytes(index);

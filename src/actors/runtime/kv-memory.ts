@@ -14,7 +14,8 @@ export type KvMemory = { readonly kind: "managed" } | UserKvMemory | UserKvStora
 
 /**
  * KV memory of the serving loop itself, in one piece, with its segments stated one by one. It is pinned until `stop`; other
- * threads read and write it in place.
+ * threads read and write it in place. An engine whose calls may outlast its thread (mooncake, or any in a child process) does not
+ * touch it: values are copied once, through memory of the runtime, where managed memory is not copied.
  */
 export interface UserKvMemory {
   readonly kind: "user";
@@ -31,7 +32,8 @@ export interface BlockSegment {
 
 /**
  * KV memory of the serving loop itself, as its allocations and the layers' views into them (vLLM's register_kv_caches): segments
- * follow as they do there, for any layout, hybrid models and stores that are cut finer. Pinned until `stop`.
+ * follow as they do there, for any layout, hybrid models and stores that are cut finer. Pinned until `stop`, and copied where
+ * `UserKvMemory` is.
  */
 export interface UserKvStorages {
   readonly kind: "storages";
@@ -49,7 +51,7 @@ export interface KvRegions {
 
 /**
  * KV memory as regions of the addon, with the segments of each value of a block, in the shape that the pool has them. The user's
- * memory was checked before (`checkKvMemory`). Throws UNSUPPORTED for the user's memory when the engine is another process.
+ * memory was checked before (`checkKvMemory`).
  */
 export function openKvMemory(options: {
   readonly native: NativeBinding;
@@ -58,14 +60,6 @@ export function openKvMemory(options: {
   readonly connector: ConnectorConfig;
 }): KvRegions {
   const { native, kvCache, kvMemory, connector } = options;
-  if (connector.engineProcess === "child" && kvMemory.kind !== "managed")
-    throw new MooncakeKvError({
-      code: "UNSUPPORTED",
-      field: "kvMemory.kind",
-      value: kvMemory.kind,
-      problem: "an engine in a child process sees only KV memory that the runtime itself has made",
-      remedy: 'Use { kind: "managed" }, or set engine_process to "in_process".',
-    });
   if (kvMemory.kind === "user") {
     const regionId = native.regionPin(kvMemory.memory);
     const segments = kvMemory.segments.map((group) => [
