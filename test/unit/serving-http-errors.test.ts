@@ -45,6 +45,8 @@ describe("bad parameters", () => {
     [{ prompt: "x", logprobs: true }, "logprobs", "invalid_value"],
     [{ prompt: "x", stop: "" }, "stop", "invalid_value"],
     [{ prompt: "x", stop: ["a", "b", "c", "d", "e"] }, "stop", "invalid_value"],
+    [{ prompt: "x", stop: "\udc4b" }, "stop", "invalid_value"],
+    [{ prompt: "x", stop: ["a", "a\ud83d"] }, "stop[1]", "invalid_value"],
     [{ prompt: "x", stream: "yes" }, "stream", "invalid_value"],
     [{ prompt: "x", stream_options: { include_usage: true } }, "stream_options", "invalid_value"],
     [{ prompt: "x", cache_salt: "" }, "cache_salt", "invalid_value"],
@@ -93,6 +95,11 @@ describe("bad parameters", () => {
     [chat({ logprobs: 2 }), "logprobs", "invalid_value"],
     [chat({ logprobs: true, top_logprobs: 21 }), "top_logprobs", "invalid_value"],
     [chat({ max_completion_tokens: 500 }), "max_completion_tokens", "context_length_exceeded"],
+    [
+      { messages: [{ role: "user", content: "x".repeat(200) }] },
+      "messages",
+      "context_length_exceeded",
+    ],
     [
       { messages: [{ role: "user", content: "x".repeat(20_000) }] },
       "messages",

@@ -87,6 +87,6 @@ test("a message without content, and an empty stop, in particular", () => {
   const content = refusalOf("chat", { messages: [{ role: "user" }] });
   expect(content?.message).toBe(`'messages[0].content': is missing. Give a text, "" for none.`);
   const stop = refusalOf("completions", { prompt: "a", stop: "" });
-  expect(stop?.message).toMatch(/^'stop': must be a text of 1 to 1024 characters/);
+  expect(stop?.message).toMatch(/^'stop': must be a text of 1 to 1024 whole characters/);
   expect(refusalOf("completions", { prompt: "a", stop: ["b", ""] })?.param).toBe("stop[1]");
 });

@@ -49,7 +49,7 @@ export async function parseCompletion(
     promptTokens,
     parsed.max_tokens ?? COMPLETION_TOKENS_DEFAULT,
     model,
-    "max_tokens",
+    { prompt: "prompt", answer: "max_tokens" },
   );
   return common(parsed, { promptTokens, maxTokens, logprobs: parsed.logprobs }, random);
 }
@@ -69,7 +69,10 @@ export async function parseChat(
   checkTextLength(promptLength(messages), model, "messages");
   const promptTokens = await model.prompts.encode(messages);
   const field = parsed.max_completion_tokens === undefined ? "max_tokens" : "max_completion_tokens";
-  const maxTokens = answerTokens(promptTokens, parsed[field], model, field);
+  const maxTokens = answerTokens(promptTokens, parsed[field], model, {
+    prompt: "messages",
+    answer: field,
+  });
   const logprobs = parsed.logprobs === true ? (parsed.top_logprobs ?? 0) : undefined;
   return common(parsed, { promptTokens, maxTokens, logprobs }, random);
 }
@@ -132,27 +135,30 @@ async function completionTokens(
   throw badParameter("prompt", problem);
 }
 
-/** How many tokens the answer may have; throws when prompt and answer do not fit into the context. */
+/**
+ * How many tokens the answer may have; throws when prompt and answer do not fit into the context. `fields`: the request's
+ * parameters for either.
+ */
 function answerTokens(
   promptTokens: Int32Array,
   asked: number | undefined,
   model: ServedModel,
-  param: string,
+  fields: { readonly prompt: string; readonly answer: string },
 ): number {
   const prompt = promptTokens.length;
   const context = model.contextTokensMax;
-  if (prompt === 0) throw badParameter("prompt", "must have at least one token.");
+  if (prompt === 0) throw badParameter(fields.prompt, "must have at least one token.");
   if (prompt >= context) {
     throw tooLong(
       `The prompt has ${prompt} tokens. Shorten it to at most ${context - 1}.`,
       context,
-      "prompt",
+      fields.prompt,
     );
   }
   if (asked === undefined) return context - prompt;
   if (asked > context - prompt) {
-    const text = `The prompt has ${prompt} tokens and '${param}' asks for ${asked}. Lower it to at most ${context - prompt}, or shorten the prompt.`;
-    throw tooLong(text, context, param);
+    const text = `The prompt has ${prompt} tokens and '${fields.answer}' asks for ${asked}. Lower it to at most ${context - prompt}, or shorten the prompt.`;
+    throw tooLong(text, context, fields.answer);
   }
   return asked;
 }

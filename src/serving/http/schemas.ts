@@ -17,8 +17,13 @@ const whole = (least: number, most: number, problem: string) =>
 const real = (least: number, most: number, problem: string) =>
   optional(z.number({ error: problem }).min(least, problem).max(most, problem));
 
-const STOP = `must be a text of 1 to ${STOP_CHARACTERS_MAX} characters, or a list of up to ${STOPS_MAX} of them`;
-const stopText = z.string({ error: STOP }).min(1, STOP).max(STOP_CHARACTERS_MAX, STOP);
+const STOP = `must be a text of 1 to ${STOP_CHARACTERS_MAX} whole characters, or a list of up to ${STOPS_MAX} of them`;
+/** Half a surrogate pair would match inside of a character and cut it. */
+const stopText = z
+  .string({ error: STOP })
+  .min(1, STOP)
+  .max(STOP_CHARACTERS_MAX, STOP)
+  .refine((text) => text.isWellFormed(), STOP);
 const TOKEN_COUNT = "must be a whole number of at least 1";
 const SEED = "must be a whole number between -(2^53 - 1) and 2^53 - 1";
 const TOP_P = "must be a number above 0 and up to 1";
