@@ -12,6 +12,7 @@ import type { PageArena } from "../../blocks/page-arena.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import { BOUNDARY_PUT_WORDS } from "../../connector/boundary-puts.ts";
 import type { BoundaryPut } from "../../connector/worker/save-job.ts";
+import { brokenInvariant } from "../../errors.ts";
 
 /** Reads the rows of planned jobs: they hold the request's whole row of each group, from chunk 0. */
 export class PlannedRows {
@@ -78,7 +79,7 @@ export class HashRows {
 
   row(hash: number): number {
     const page = this.#pages[Math.floor(hash / this.#perPage)];
-    if (page === undefined) throw new Error(`the request has no room for hash ${hash}`);
+    if (page === undefined) brokenInvariant("the request has no room for this hash", hash);
     return page * this.#perPage + (hash % this.#perPage);
   }
 }

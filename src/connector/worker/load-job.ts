@@ -6,6 +6,7 @@
  * loaded. Here every block from that batch on is reported. A load without keys ends at once, where vLLM never ends.
  */
 import { ENTRY_BLOCK, ENTRY_GROUP, ENTRY_WORDS } from "../../blocks/layout.ts";
+import { brokenInvariant } from "../../errors.ts";
 import type { HitRules } from "../../keys/coordinator/hit-rules.ts";
 import { planLoad } from "../../keys/coordinator/transfer-plan.ts";
 import type { LoadPlanInput } from "../../keys/coordinator/transfer-plan.ts";
@@ -67,7 +68,7 @@ function loadEntries(rank: LoadRank, job: LoadJob): Int32Array {
       const chunk = chunks[index] ?? 0;
       const block = job.blocks[group]?.[chunk];
       if (block === undefined)
-        throw new Error(`group ${group} has no block for chunk ${chunk} of a load`);
+        brokenInvariant("a load has no block for a chunk of a group", { group, chunk });
       for (let shard = 0; shard < (rank.shardsOfGroup[group] ?? 1); shard++)
         list.add(group, shard, block, hashes[index] ?? 0);
     }

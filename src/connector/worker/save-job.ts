@@ -3,6 +3,7 @@
  * the tokens since the last saved one; only what the pool does not have is put.
  */
 import { ENTRY_GROUP, ENTRY_HASH_ROW, ENTRY_PREFIX, ENTRY_WORDS } from "../../blocks/layout.ts";
+import { brokenInvariant } from "../../errors.ts";
 import { alignDown } from "../../keys/coordinator/hit-rules.ts";
 import type { HitRules } from "../../keys/coordinator/hit-rules.ts";
 import { planSave } from "../../keys/coordinator/transfer-plan.ts";
@@ -107,7 +108,7 @@ function boundaryEntries(rank: SaveRank, job: SaveJob): Int32Array {
     if (span === undefined || turn === undefined || tokens === 0 || block === NULL_BLOCK) continue;
     const hash = tokens / hashBlockSize - 1;
     if (!Number.isInteger(hash))
-      throw new Error(`a boundary at ${tokens} tokens is inside a hash block of ${hashBlockSize}`);
+      brokenInvariant("a boundary lies inside a hash block", { tokens, hashBlockSize });
     if (hash >= job.hashes) continue;
     if (!putsChunk(Math.ceil(tokens / span) - 1, turn.putStep, turn.putPhase)) continue;
     list.add(group, 0, block, hash);
