@@ -50,6 +50,7 @@ napi_value engineState(const Arguments<1>& arguments) {
   result.Set("reopenings", status.reopenings);
   result.Set("hungCalls", status.hungCalls);
   result.Set("hungOpens", status.hungOpens);
+  result.Set("transitRefusals", static_cast<double>(status.transitRefusals));
   result.Set("callsInFlight", status.callsInFlight);
   if (!status.error.has_value()) {
     result.Set("error", Napi::Env(env).Null());

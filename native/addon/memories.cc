@@ -68,7 +68,11 @@ napi_value regionInfo(const Arguments<1>& arguments) {
 }
 
 napi_value regionRelease(const Arguments<1>& arguments) {
-  regions().remove(arguments.int32(0, "regionId"));
+  const int32_t regionId = arguments.int32(0, "regionId");
+  const std::shared_ptr<Memory> region = regions().find(regionId);
+  // Its user may do with it what he likes from now on, and batches that are left must neither read nor write it.
+  if (region != nullptr && region->kind() == Memory::Kind::host) region->closeAndWait();
+  regions().remove(regionId);
   return nullptr;
 }
 

@@ -18,7 +18,8 @@ uint32_t Channel::partsOf(const Batch& batch) const {
     if (traits.partKeysMin > 0) parts = batch.count_ / traits.partKeysMin;
   } else if (traits.partBytesMin > 0 && movesBytes(batch.operation_) && batch.count_ > 1) {
     const int32_t group = batch.entry(0)[layout::ENTRY_GROUP];
-    if (!batch.keySpace_->hasBlock(group, 0)) return 1;
+    // Each part would take a buffer in transit.
+    if (!batch.keySpace_->hasBlock(group, 0) || (traits.mayHang && batch.keySpace_->borrowsBlocks())) return 1;
     parts = batch.count_ * batch.keySpace_->valueBytes(group) / traits.partBytesMin;
   }
   if (parts < 2) return 1;
@@ -60,7 +61,7 @@ int32_t Channel::run(const Batch& batch, uint32_t from, uint32_t to) {
     status = code::CLOSED;
   } else {
     const bool filled = keySpace == nullptr || tryFill(request, places, batch, from, to);
-    // KV memory of an engine that may hang is no JavaScript thread's, and the batch holds it.
+    // What an engine that may hang touches is no JavaScript thread's, and the batch or the buffer's lease holds it.
     const bool mayHang = options_.engine->traits().mayHang;
     if (keySpace != nullptr && mayHang) keySpace->leave();
     status = filled ? answer(*options_.engine, keySpace, request) : code::ENGINE_ERROR;

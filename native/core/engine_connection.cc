@@ -5,13 +5,20 @@
 
 namespace mooncake_kv {
 
-void EngineConnection::ensureRegistered(std::span<const std::shared_ptr<Memory>> memories) {
+bool EngineConnection::knows(const Memory& memory) {
+  // It goes with its JavaScript thread, and a call that hangs would write into what comes after it: its values travel in transit.
+  if (mayHang_ && memory.kind() == Memory::Kind::host) return true;
   std::lock_guard lock(mutex_);
+  return std::any_of(registered_.begin(), registered_.end(), [&](const auto& each) { return each.get() == &memory; });
+}
+
+void EngineConnection::ensureRegistered(std::span<const std::shared_ptr<Memory>> memories) {
+  if (std::all_of(memories.begin(), memories.end(), [&](const auto& memory) { return knows(*memory); })) return;
+  std::lock_guard one(registering_);
   for (const std::shared_ptr<Memory>& memory : memories) {
-    if (std::find(registered_.begin(), registered_.end(), memory) != registered_.end()) continue;
-    // It goes with its JavaScript thread, and a call that hangs would write into what comes after it: its values travel in transit memory.
-    if (mayHang_ && memory->kind() == Memory::Kind::host) continue;
+    if (knows(*memory)) continue;
     engine->registerMemory(*memory);
+    std::lock_guard lock(mutex_);
     registered_.push_back(memory);
   }
 }
@@ -19,6 +26,7 @@ void EngineConnection::ensureRegistered(std::span<const std::shared_ptr<Memory>>
 void EngineConnection::close() {
   std::vector<std::shared_ptr<Memory>> memories;
   {
+    std::lock_guard one(registering_);
     std::lock_guard lock(mutex_);
     memories.swap(registered_);
   }

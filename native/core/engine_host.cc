@@ -32,10 +32,16 @@ std::array<uint32_t, LANES> limitsOf(const LaneThreads& threads) {
   return limits;
 }
 
+size_t transitBuffers(const EngineHost::Options& options) {
+  if (options.transitBuffersMax > 0) return options.transitBuffersMax;
+  const LaneThreads& lanes = options.traits.lanes;
+  return size_t{lanes.shared} + lanes.get + lanes.put + IoThreads::REPLACED_MAX;
+}
+
 }  // namespace
 
 EngineHost::EngineHost(Options options)
-    : options_(std::move(options)), transit_(options_.transitBuffersMax), threads_(limitsOf(options_.traits.lanes), options_.traits.spins) {}
+    : options_(std::move(options)), transit_(transitBuffers(options_)), threads_(limitsOf(options_.traits.lanes), options_.traits.spins) {}
 
 size_t EngineHost::laneOf(int32_t operation) const {
   size_t lane = CONTROL;
@@ -55,6 +61,7 @@ EngineHost::Status EngineHost::status() const {
   if (error_ != nullptr) status.error.emplace(*error_);
   status.reopenings = openings_ > 0 ? openings_ - 1 : 0;
   status.hungOpens = hungOpens_;
+  status.transitRefusals = transit_.refusals();
   status.batchesInFlight = running();
   status.callsInFlight = calls_;
   return status;
@@ -73,9 +80,16 @@ std::shared_ptr<EngineConnection> EngineHost::connection() const {
 
 void EngineHost::useMemory(std::span<const std::shared_ptr<Memory>> memories) {
   if (!options_.traits.mayHang) return;
+  const auto isHost = [](const auto& memory) { return memory->kind() == Memory::Kind::host; };
+  // An engine that takes no more memory is to say so before it is OPEN.
+  const Transit::Lease first = std::any_of(memories.begin(), memories.end(), isHost) ? transit_.take(1) : Transit::Lease();
   std::lock_guard lock(mutex_);
-  for (const auto& memory : memories) {
+  const auto use = [&](const std::shared_ptr<Memory>& memory) {
     if (std::find(memories_.begin(), memories_.end(), memory) == memories_.end()) memories_.push_back(memory);
+  };
+  if (first) use(first.memory());
+  for (const auto& memory : memories) {
+    if (!isHost(memory)) use(memory);
   }
 }
 

@@ -52,8 +52,8 @@ class EngineHost : public std::enable_shared_from_this<EngineHost> {
     Milliseconds openTimeout{120'000};
     /** While so many were given up and have not returned, no other is tried: each has a thread, and what it has set up. */
     uint32_t hungOpensMax = 8;
-    /** Of `transit`. */
-    size_t transitBuffersMax = Transit::BUFFERS_MAX;
+    /** Of `transit`; 0: one for each put and get that may run, those included that hang in lost connections. */
+    size_t transitBuffersMax = 0;
     /** How long a lost connection may take to end before the next is tried. */
     Milliseconds letGoTimeout{5'000};
     /** A call that lasts longer counts as hanging. */
@@ -68,6 +68,8 @@ class EngineHost : public std::enable_shared_from_this<EngineHost> {
     uint32_t hungCalls = 0;
     /** `open`s given up and not returned yet. */
     uint32_t hungOpens = 0;
+    /** Buffers for values in a user's own KV memory that were not to be had; the keys of that call failed. */
+    uint64_t transitRefusals = 0;
     uint32_t batchesInFlight = 0;
     uint32_t callsInFlight = 0;
   };
@@ -91,7 +93,10 @@ class EngineHost : public std::enable_shared_from_this<EngineHost> {
 
   /** Memory of ours for values whose own memory the engine must not touch. */
   Transit& transit() { return transit_; }
-  /** Memory that requests are going to name: registered before the engine is OPEN, else with the first request. Held until the end. */
+  /**
+   * Memory that requests are going to name: registered before the engine is OPEN, else with the first request. Held until the end.
+   * Of a JavaScript thread's memory a buffer for values in transit is registered in its place.
+   */
   void useMemory(std::span<const std::shared_ptr<Memory>> memories);
   /** The connection refused something that it cannot do without: FAILED. */
   void fail(const EngineConnection& connection, const Error& error);

@@ -21,7 +21,10 @@ export interface NativeBinding {
   /** One external ArrayBuffer over the region's bytes for the calling isolate. Keeps the region alive while reachable. */
   regionView(regionId: number): ArrayBuffer;
   regionInfo(regionId: number): { kind: "memfd" | "host"; bytes: number; fileDescriptor: number };
-  /** Drops the creator's hold; the memory goes when no view, key space or batch uses it. */
+  /**
+   * Drops the creator's hold; the memory goes when no view, key space or batch uses it. A user's memory is read and written by nobody
+   * once this has returned: it waits for copies under way, and batches that are left end with CLOSED.
+   */
   regionRelease(regionId: number): void;
 
   /** A process-wide number for an actor's wake handle, free until `wakeOpen`. */
@@ -230,6 +233,8 @@ export interface EngineStatus {
   readonly hungCalls: number;
   /** Attempts to open that were given up and have not returned. */
   readonly hungOpens: number;
+  /** Buffers for values in a user's own KV memory that were not to be had; the keys of that call failed. */
+  readonly transitRefusals: number;
   readonly callsInFlight: number;
 }
 

@@ -8,6 +8,8 @@ export interface WorldOptions {
   bytesMax?: number;
   ioThreads?: number;
   verifyChecksums?: boolean;
+  /** KV memory of the test, of blockBytes * blockCount bytes; absent: a region of the addon. */
+  memory?: Uint8Array;
 }
 /** What an actor on any thread needs; plain data and shared memory, so it can be posted. */
 export interface World {

@@ -19,7 +19,10 @@ export function openWorld(native, layout, options) {
     hashes.fill(row, first, first + layout.HASH_STRIDE_WORDS);
   }
   const hashesSharedId = native.sharedRegister(new Uint8Array(hashes.buffer));
-  const regionId = native.regionCreate(blockBytes * blockCount);
+  const regionId =
+    options.memory === undefined
+      ? native.regionCreate(blockBytes * blockCount)
+      : native.regionPin(options.memory);
   const half = blockBytes / 2;
   const segment = (offset) => ({ regionId, offset, strideBytes: half, bytes: half });
   const keySpaceId = native.keySpaceRegister({

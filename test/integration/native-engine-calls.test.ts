@@ -46,6 +46,7 @@ test("values of single keys are stored once, read, listed and removed", async ()
     reopenings: 0,
     hungCalls: 0,
     hungOpens: 0,
+    transitRefusals: 0,
     callsInFlight: 0,
   });
   expect(await calls.getValue("a/1", TIMEOUT_MS)).toEqual({ ok: true, value: null });

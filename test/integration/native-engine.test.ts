@@ -35,6 +35,31 @@ function segments(bytes: Uint8Array, block: number): Uint8Array[] {
   );
 }
 
+test("memory of the user's own is read and written in place, and by nobody once it was given back", async () => {
+  const memory = new Uint8Array(new SharedArrayBuffer(4096 * 4));
+  const own = openWorld(native, layout, {
+    poolName: `engine-test-${process.pid}-${poolNumber++}`,
+    blockBytes: 4096,
+    blockCount: 4,
+    memory,
+  });
+  const actor = new Actor(native, layout, own);
+  memory.fill(5);
+  expect(await actor.run(layout.OPERATION_PUT, [[1, 1]])).toEqual([4096]);
+  memory.fill(0);
+  expect(await actor.run(layout.OPERATION_GET, [[2, 1]])).toEqual([4096]);
+  expect(memory.filter((byte) => byte === 5)).toHaveLength(4096);
+  native.regionRelease(own.regionId);
+  memory.fill(6);
+  expect(await actor.run(layout.OPERATION_GET, [[3, 1]])).toEqual([EngineCode.CLOSED]);
+  expect(await actor.run(layout.OPERATION_PUT, [[1, 2]])).toEqual([EngineCode.CLOSED]);
+  expect(memory.every((byte) => byte === 6)).toBe(true);
+  actor.close();
+  expect(native.engineClose(own.engineId, 10_000)).toBe(0);
+  native.keySpaceRelease(own.keySpaceId);
+  native.sharedRelease(own.hashesSharedId);
+});
+
 test("put, exists, get and remove on the main thread", async () => {
   const actor = new Actor(native, layout, world);
   const memory = new Uint8Array(native.regionView(world.regionId));

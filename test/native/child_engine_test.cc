@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -58,10 +60,26 @@ std::set<pid_t> childrenOf(pid_t parent) {
   return found;
 }
 
-bool isRunning(pid_t pid) {
-  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+/** The letter of /proc; 0 when there is no such task. */
+char stateOf(const std::filesystem::path& task) {
+  std::ifstream stat(task / "stat");
   std::string text;
-  return std::getline(stat, text) && text[text.rfind(')') + 2] != 'Z';
+  return std::getline(stat, text) ? text[text.rfind(')') + 2] : '\0';
+}
+
+bool isRunning(pid_t pid) {
+  const char state = stateOf("/proc/" + std::to_string(pid));
+  return state != '\0' && state != 'Z';
+}
+
+/** Returns when all threads of the process stand still: on a busy machine some of them work on for a while after the signal. */
+void stop(pid_t pid) {
+  kill(pid, SIGSTOP);
+  const std::filesystem::path tasks("/proc/" + std::to_string(pid) + "/task");
+  waitUntil([&] {
+    return std::all_of(std::filesystem::directory_iterator(tasks), std::filesystem::directory_iterator(),
+                       [](const auto& task) { return stateOf(task.path()) == 'T'; });
+  });
 }
 
 class ChildEngineTest : public testing::Test {
@@ -194,7 +212,7 @@ TEST_F(ChildEngineTest, AChildThatNeverAnswersIsEndedAndItsCallsWithIt) {
   Actor actor(host, world.id);
   world.fill(0, 1);
   EXPECT_EQ(actor.run(layout::OPERATION_PUT, {{0, 0}}), (std::vector<int32_t>{4608}));
-  kill(pid, SIGSTOP);
+  stop(pid);
   // Two that hang: the first whose time is over ends the child, and the other ends with it.
   actor.fill(0, layout::OPERATION_GET, {{1, 0}});
   actor.fill(1, layout::OPERATION_EXISTS, {{2, 0}});
@@ -217,7 +235,7 @@ TEST_F(ChildEngineTest, AStoppedChildDoesNotHoldUpTheEnd) {
   options.closeTimeout = milliseconds(50);
   open(options);
   const pid_t pid = awaitPid();
-  kill(pid, SIGSTOP);
+  stop(pid);
   EXPECT_EQ(host->close(std::chrono::minutes(1)), 0u);
   waitUntil([&] { return !isRunning(pid); });
 }

@@ -23,6 +23,12 @@ struct Kept {
   std::vector<uint32_t> keysOfCalls;
   Engine::Lost lost;
   std::function<void(int32_t operation)> onRun;
+  std::function<void()> onRegister;
+  /** What a call answers as a whole instead of running, after so many that ran. */
+  int32_t failure = code::OK;
+  size_t runs = SIZE_MAX;
+  /** Taken from the results of gets. */
+  int32_t missingBytes = 0;
 };
 
 class MapEngine final : public Engine {
@@ -35,6 +41,7 @@ class MapEngine final : public Engine {
   }
   void registerMemory(const Memory& memory) override {
     EXPECT_EQ(memory.kind(), Memory::Kind::memfd);
+    if (kept_->onRegister) kept_->onRegister();
     std::lock_guard lock(kept_->mutex);
     known_.insert(&memory);
   }
@@ -45,6 +52,7 @@ class MapEngine final : public Engine {
   int32_t run(PoolRequest& request) override {
     if (kept_->onRun) kept_->onRun(request.operation());
     std::lock_guard lock(kept_->mutex);
+    if (kept_->keysOfCalls.size() >= kept_->runs) return kept_->failure;
     kept_->keysOfCalls.push_back(request.count());
     for (uint32_t index = 0; index < request.count(); index++) request.setResult(index, move(request, index));
     return code::OK;
@@ -70,7 +78,7 @@ class MapEngine final : public Engine {
       moved += segment.bytes;
     }
     request.setTier(index, layout::TIER_MEMORY);
-    return static_cast<int32_t>(moved);
+    return static_cast<int32_t>(moved) - (puts ? 0 : kept_->missingBytes);
   }
 
   const std::shared_ptr<Kept> kept_;
@@ -115,8 +123,8 @@ class TransitTest : public testing::Test {
     keySpaces().remove(id);
   }
 
-  void open(size_t buffersMax = Transit::BUFFERS_MAX) {
-    host = EngineHost::open({.traits = {.lanes = {.exists = 1, .get = 1, .put = 1, .control = 1}, .mayHang = true},
+  void open(size_t buffersMax = 0, uint32_t threads = 1) {
+    host = EngineHost::open({.traits = {.lanes = {.exists = 1, .get = threads, .put = threads, .control = 1}, .mayHang = true, .partBytesMin = 64},
                              .make = [kept = kept] { return std::make_shared<MapEngine>(kept); },
                              .retryFirst = std::chrono::milliseconds(1),
                              .retryLast = std::chrono::milliseconds(4),
@@ -217,6 +225,96 @@ TEST_F(TransitTest, AThreadThatEndsWaitsForNoCallAndGetsNoByte) {
   EXPECT_FALSE(kept->values.contains(key(1)));
 }
 
+TEST_F(TransitTest, WhatWasTakenBackIsReadAndWrittenByNobody) {
+  // The engine is closed with calls in it, as by a stop that has waited long enough, and the memory is its user's again.
+  open(0, 1);
+  Actor actor(host, id);
+  kept->onRun = [&](int32_t) { gate.pass(); };
+  actor.fill(0, layout::OPERATION_PUT, {{0, BLOCKS, 1}, {1, BLOCKS + 1, 1}});
+  actor.channel->submit(0);
+  waitUntil([&] { return gate.waiting.load() == 1; });
+  EXPECT_EQ(host->close(std::chrono::milliseconds(0)), 1u);
+  const std::vector<uint8_t> first = valueOf(1, 0);
+  memory->closeAndWait();
+  std::fill(bytes.begin(), bytes.end(), uint8_t{99});
+  gate.open();
+  EXPECT_EQ(actor.take()[1], code::CLOSED);
+  EXPECT_EQ(actor.results(0, 2), (std::vector<int32_t>{code::CLOSED, code::CLOSED}));
+  EXPECT_TRUE(kept->values[key(BLOCKS)] == first);
+  EXPECT_FALSE(kept->values.contains(key(BLOCKS + 1)));
+}
+
+TEST_F(TransitTest, ManyCallsAtATimeHaveEachTheirBuffer) {
+  open(0, 4);
+  Actor puts(host, id), gets(host, id);
+  puts.run(layout::OPERATION_PUT, all(0));
+  for (int round = 0; round < 50; round++) {
+    for (uint32_t slot = 0; slot < 4; slot++) {
+      puts.fill(slot, layout::OPERATION_PUT, {{0, static_cast<int32_t>(slot)}, {1, BLOCKS + static_cast<int32_t>(slot)}});
+      gets.fill(slot, layout::OPERATION_GET, {{static_cast<int32_t>(slot), 4}});
+      puts.channel->submit(slot);
+      gets.channel->submit(slot);
+    }
+    for (uint32_t slot = 0; slot < 4; slot++) {
+      puts.take();
+      gets.take();
+    }
+    for (uint32_t slot = 0; slot < 4; slot++) {
+      EXPECT_EQ(puts.results(slot, 2), (std::vector<int32_t>{64, 64}));
+      EXPECT_EQ(gets.results(slot, 1), (std::vector<int32_t>{64}));
+    }
+  }
+  EXPECT_EQ(host->status().transitRefusals, 0u);
+}
+
+TEST_F(TransitTest, AFailureOfTheEngineOrAShortValueLeavesNoKeyLoaded) {
+  open();
+  Actor actor(host, id);
+  actor.run(layout::OPERATION_PUT, all(1));
+  kept->runs = kept->keysOfCalls.size() + 1;
+  kept->failure = code::ENGINE_DOWN;
+  EXPECT_EQ(actor.run(layout::OPERATION_GET, {{0, BLOCKS, 1}, {1, BLOCKS + 1, 1}}),
+            (std::vector<int32_t>{code::ENGINE_DOWN, code::ENGINE_DOWN}));
+  EXPECT_EQ(actor.status, code::ENGINE_DOWN);
+  kept->runs = SIZE_MAX;
+  kept->onRun = [](int32_t) { throw std::bad_alloc(); };
+  EXPECT_EQ(actor.run(layout::OPERATION_GET, {{0, BLOCKS, 1}}), (std::vector<int32_t>{code::ENGINE_ERROR}));
+  kept->onRun = nullptr;
+  kept->missingBytes = 1;
+  EXPECT_EQ(actor.run(layout::OPERATION_GET, {{0, BLOCKS, 1}}), (std::vector<int32_t>{code::ENGINE_ERROR}));
+  EXPECT_EQ(actor.status, code::OK);
+}
+
+TEST_F(TransitTest, MemoryThatTheEngineRefusesIsLoudAtItsStartAndLaterFailsItsKeys) {
+  std::atomic<int> left{0};
+  kept->onRegister = [&] {
+    if (left.fetch_sub(1) <= 0) throw Error("REGISTRATION_REFUSED", "segments", "", "locked memory is limited", "Raise it.");
+  };
+  std::atomic<bool> told{false};
+  host = EngineHost::open({.traits = {.lanes = {.shared = 2}, .mayHang = true},
+                           .make = [&] {
+                             if (!told) throw Error("UNREACHABLE", "engine", "", "nothing is there yet", "Wait.");
+                             return std::make_shared<MapEngine>(kept);
+                           },
+                           .retryFirst = std::chrono::milliseconds(1),
+                           .retryLast = std::chrono::milliseconds(4)});
+  host->useMemory(keySpaces().find(id)->blockMemories());
+  told = true;
+  waitUntil([&] { return host->state() == EngineState::failed; });
+  EXPECT_EQ(host->status().error->remedy, "Raise it.");
+  host->close(std::chrono::minutes(1));
+
+  left = 1;
+  open();
+  Actor actor(host, id);
+  // With the buffer that it took at its start.
+  EXPECT_EQ(actor.run(layout::OPERATION_PUT, {{0, 0}}), (std::vector<int32_t>{64}));
+  const Transit::Lease only = host->transit().take(1);
+  EXPECT_EQ(actor.run(layout::OPERATION_PUT, {{0, 0}}), (std::vector<int32_t>{code::ENGINE_ERROR}));
+  EXPECT_EQ(host->state(), EngineState::open);
+  EXPECT_EQ(host->status().transitRefusals, 1u);
+}
+
 TEST_F(TransitTest, WhileCallsHangInAllBuffersKeysFailAlone) {
   open(1);
   Actor actor(host, id);
@@ -228,8 +326,10 @@ TEST_F(TransitTest, WhileCallsHangInAllBuffersKeysFailAlone) {
   waitUntil([&] { return gate.waiting.load() == 1; });
   EXPECT_EQ(actor.run(layout::OPERATION_GET, {{0, 0}}, 1), (std::vector<int32_t>{code::ENGINE_ERROR}));
   EXPECT_EQ(actor.status, code::OK);
+  EXPECT_EQ(host->status().transitRefusals, 1u);
   gate.open();
   actor.take();
+  EXPECT_EQ(actor.results(0, 1), (std::vector<int32_t>{64}));
   EXPECT_EQ(actor.run(layout::OPERATION_GET, {{0, 0}}, 1), (std::vector<int32_t>{64}));
 }
 
@@ -241,15 +341,23 @@ TEST(Transit, BuffersAreFewAndALargerOneTakesTheirPlace) {
     EXPECT_NE(first.memory(), second.memory());
     EXPECT_FALSE(transit.take(1));
   }
-  const Transit::Lease large = transit.take(5000);
-  EXPECT_GE(large.memory()->bytes(), 5000u);
-  const Transit::Lease small = transit.take(1);
-  EXPECT_TRUE(small);
-  EXPECT_FALSE(transit.take(1));
-  // No system has that much.
-  Transit other;
-  EXPECT_FALSE(other.take(uint64_t{1} << 60));
+  {
+    const Transit::Lease large = transit.take(5000);
+    EXPECT_GE(large.memory()->bytes(), 5000u);
+    const Transit::Lease small = transit.take(1);
+    EXPECT_TRUE(small);
+    EXPECT_FALSE(transit.take(1));
+  }
+  // The smallest that fits.
+  EXPECT_EQ(transit.take(1).memory()->bytes(), 4096u);
+  EXPECT_EQ(transit.refusals(), 2u);
+  // No system has that much, and a place is not lost by it.
+  Transit other(1);
+  for (int time = 0; time < 3; time++) EXPECT_FALSE(other.take(uint64_t{1} << 60));
+  Transit::Lease dropped = other.take(1);
+  dropped.drop();
   EXPECT_TRUE(other.take(1));
+  EXPECT_EQ(other.refusals(), 4u);
 }
 
 }  // namespace

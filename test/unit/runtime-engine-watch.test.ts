@@ -17,6 +17,7 @@ function world(state: EngineStatus["state"]) {
     reopenings: 0,
     hungCalls: 0,
     hungOpens: 0,
+    transitRefusals: 0,
     callsInFlight: 0,
   };
   let woken: (() => void) | null = null;

@@ -62,12 +62,13 @@ int32_t ChildEngine::ask(std::span<const uint8_t> message, std::span<const int> 
   if (message.size() > MESSAGE_BYTES_MAX) return code::ENGINE_ERROR;
   Wire* link = takeLink();
   if (link == nullptr) return code::ENGINE_DOWN;
-  std::span<const uint8_t> answer;
-  Outcome outcome = link->send(message, descriptors);
-  if (outcome == Outcome::done) outcome = link->receive(answer);
-  std::string why = outcome == Outcome::timedOut ? "did not answer a call in time and was killed" : "";
-  if (outcome == Outcome::done) {
-    try {
+  Outcome outcome = Outcome::done;
+  std::string why;
+  try {
+    std::span<const uint8_t> answer;
+    outcome = link->send(message, descriptors);
+    if (outcome == Outcome::done) outcome = link->receive(answer);
+    if (outcome == Outcome::done) {
       Reader reader(answer);
       read(reader);
       NumberedStatistics statistics;
@@ -75,9 +76,12 @@ int32_t ChildEngine::ask(std::span<const uint8_t> message, std::span<const int> 
       keep(statistics);
       giveBack(link);
       return code::OK;
-    } catch (const Malformed& malformed) {
-      why = std::string("sent a wrong answer and was killed: ") + malformed.what();
     }
+    if (outcome == Outcome::timedOut) why = "did not answer a call in time and was killed";
+  } catch (const Malformed& malformed) {
+    why = std::string("sent a wrong answer and was killed: ") + malformed.what();
+  } catch (const std::exception& error) {
+    why = std::string("could not be asked and was killed: ") + error.what();
   }
   // Whether it still works on the call nobody knows, but a dead process writes into no block.
   process_->kill(why);

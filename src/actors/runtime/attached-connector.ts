@@ -54,7 +54,7 @@ export interface AttachedConnector {
   dump(): Promise<StateDump>;
   /**
    * Orderly stop within shutdown_timeout_ms; returns how many engine batches could not be waited for. Every later call of a
-   * hook throws CLOSED.
+   * hook throws CLOSED. A user's own KV memory is read and written by nobody once it has resolved.
    */
   stop(): Promise<number>;
 }
