@@ -1,8 +1,16 @@
-/** The real saver or loader on real tables against a recorded trace: a scripted channel answers, and what it was asked is told. */
+/**
+ * The real saver or loader on real tables against a recorded trace: a scripted channel answers; what it was asked and what the actor
+ * counted and told of it is given back.
+ */
 import type { Actor, ActorContext } from "../../src/actors/step.ts";
 import * as layout from "../../src/blocks/layout.ts";
+import { PageAllocator } from "../../src/blocks/page-arena.ts";
 import { readEnvironment } from "../../src/config/environment.ts";
 import { parseTransferConfig } from "../../src/config/transfer-config.ts";
+import { createEventRing } from "../../src/events/event-ring.ts";
+import { KvEventWriter } from "../../src/events/event-records.ts";
+import { KvEventSource } from "../../src/events/event-source.ts";
+import type { KvEvent } from "../../src/events/kv-events.ts";
 import type { HitRules } from "../../src/keys/coordinator/hit-rules.ts";
 import { blockSegments } from "../../src/keys/kv-tensors.ts";
 import { lifecycleGroup, poolKeyPrefixes } from "../../src/keys/pool-keys.ts";
@@ -11,6 +19,7 @@ import { selectStoreShape } from "../../src/keys/store-shape.ts";
 import { planKeySpace } from "../../src/store/key-spaces.ts";
 import { keyText } from "../../src/store/model-engine.ts";
 import { ActorWorld } from "../unit/store-world.ts";
+import { FigureNotes } from "./figures.ts";
 import type { FileCall } from "./runner/worker-bench.ts";
 import { ScriptedChannel } from "./scripted-channel.ts";
 import { hitRulesOf, namespaceOf, topologyOf } from "./vectors.ts";
@@ -25,6 +34,8 @@ type WrittenJob = Parameters<ActorWorld["writeJob"]>[0];
 export interface BenchJob extends Pick<WrittenJob, "job" | "kind" | "slot" | "generation"> {
   readonly rows: readonly (readonly number[])[];
   readonly hashes: readonly string[];
+  /** The request's, for events. */
+  readonly tokens?: readonly number[];
   /** Chunks that the job is about, where it is not planned. */
   readonly from: number;
   readonly to: number;
@@ -36,7 +47,10 @@ const OPERATIONS = new Map([
   [layout.OPERATION_PUT, "put"],
   [layout.OPERATION_GET, "get"],
 ]);
-const DIGEST_BYTES = 32;
+const EVENT_WORDS = 1 << 14;
+const REQUESTS_MAX = 64;
+/** One chain holds the hashes of whatever job runs. */
+const HASH_PAGE = 0;
 
 export class ActorBench {
   readonly world: ActorWorld;
@@ -44,13 +58,21 @@ export class ActorBench {
   readonly context: ActorContext;
   readonly rules: HitRules;
   readonly workers;
+  readonly events: KvEventWriter;
+  /** What the actor counted of the last job, once it is given these as its metrics. */
+  readonly figures = new FigureNotes();
+  readonly #eventSource: KvEventSource;
+  readonly #tokenPages: PageAllocator;
+  readonly #tokenPageOfSlot = new Map<number, number>();
+  readonly #digestBytes: number;
   /** By value number. */
   readonly #values: readonly (readonly StorageSegment[])[];
   /** As the engine is set: puts name the group of each value. */
   readonly #namesGroups: boolean;
 
-  /** `planned`: work jobs off as plans also where chunk numbers would do. */
-  constructor({ config, rank }: BenchTrace, planned: boolean) {
+  /** `planned`: work jobs off as plans also where chunk numbers would do. `digestBytes`: of the trace's hashes. */
+  constructor({ config, rank }: BenchTrace, planned: boolean, digestBytes: number) {
+    this.#digestBytes = digestBytes;
     this.#namesGroups = groupsNamed(config);
     const topology = topologyOf(config, rank);
     const namespace = namespaceOf(config);
@@ -71,13 +93,27 @@ export class ActorBench {
     this.world = new ActorWorld({
       rules: this.rules,
       dimensions: {
+        requestSlots: REQUESTS_MAX,
         blockSize: rules.blockTokens,
         hashBlockSize: rules.hashBlockSize,
         groups: rules.groups.length,
         groupSpanTokens: rules.groups.map(({ spanTokens }) => spanTokens),
-        blockCount: 200,
+        blockCount: topology.blockCount,
       },
     });
+    const { tables } = this.world;
+    const { hashes } = tables;
+    for (let page = HASH_PAGE; page < hashes.pages; page++)
+      hashes.words[page * hashes.pageWords] = page + 1 < hashes.pages ? page + 1 : layout.NONE;
+    const ring = createEventRing(EVENT_WORDS);
+    this.events = new KvEventWriter(ring, tables, rules.hashBlockSize);
+    this.#eventSource = new KvEventSource({
+      rings: [ring],
+      digestBytes,
+      integerHashes: true,
+      groups: [],
+    });
+    this.#tokenPages = new PageAllocator(tables.tokens);
     this.workers = [{ keySpaceId: 0, ...plan }];
     this.context = this.world.context(1, this.channel);
   }
@@ -86,17 +122,21 @@ export class ActorBench {
   run(actor: Actor, job: BenchJob, calls: readonly FileCall[]): unknown[] {
     const { world, channel } = this;
     const { kind, hashes, rows, from, to } = job;
-    const given = { job: job.job, kind, slot: job.slot ?? 0, generation: job.generation ?? 1 };
-    const hashPage = this.rules.uniform
-      ? world.writeJob({ ...given, first: from, blocks: rows.map((row) => row.slice(from, to)) })
-      : world.writeJob({
-          ...given,
-          blocks: rows,
-          planned: { ...job.planned, hashes: hashes.length },
-        });
+    const request = { slot: job.slot ?? 0, generation: job.generation ?? 1 };
+    const given = { job: job.job, kind, ...request, hashPage: HASH_PAGE };
+    if (this.rules.uniform)
+      world.writeJob({ ...given, first: from, blocks: rows.map((row) => row.slice(from, to)) });
+    else
+      world.writeJob({
+        ...given,
+        blocks: rows,
+        planned: { ...job.planned, hashes: hashes.length },
+      });
     hashes
       .slice(0, this.rules.uniform ? to : hashes.length)
-      .forEach((hash, index) => this.#writeDigest(hashPage, index, hash));
+      .forEach((hash, index) => this.#writeDigest(index, hash));
+    this.#own(request.slot, request.generation, job.tokens ?? []);
+    this.figures.clear();
     channel.asked.length = 0;
     channel.script.length = 0;
     channel.script.push(...calls.map((call) => call.answer ?? null));
@@ -106,8 +146,34 @@ export class ActorBench {
     // Each step sees what the channel answered to the one before.
     for (let turn = 0; turn < 20 && world.sent.length === 0; turn++)
       world.step(actor, this.context);
-    world.tables.jobs[world.tables.job(job.job) + layout.JOB_LIVE_WORD] = 0;
+    this.#clear(job.job);
     return channel.asked.map(({ operation, entries }) => this.#call(operation, entries));
+  }
+
+  /** What the actor has told since the last call. */
+  takeEvents(): KvEvent[] {
+    return this.#eventSource.take();
+  }
+
+  #clear(job: number): void {
+    const { jobs, dimensions } = this.world.tables;
+    const at = this.world.tables.job(job);
+    jobs[at + layout.JOB_LIVE_WORD] = 0;
+    const rows = jobs.subarray(at + layout.JOB_BLOCK_PAGE).subarray(0, dimensions.groups);
+    for (const page of [...rows, jobs[at + layout.JOB_BOUNDARY_PAGE] ?? layout.NONE])
+      if (page !== layout.NONE) this.world.rowPages.free(page);
+  }
+
+  /** The request in the slot, as its owner's tables tell of it. */
+  #own(slot: number, generation: number, given: readonly number[]): void {
+    const { tokens, requests } = this.world.tables;
+    const page = this.#tokenPageOfSlot.get(slot) ?? this.#tokenPages.allocate(given.length);
+    this.#tokenPageOfSlot.set(slot, page);
+    given.forEach((token, index) => tokens.set(page, index, token));
+    const record = this.world.tables.request(slot);
+    requests[record + layout.REQUEST_GENERATION] = generation;
+    requests[record + layout.REQUEST_TOKEN_PAGE] = page;
+    requests[record + layout.REQUEST_HASH_PAGE] = HASH_PAGE;
   }
 
   #call(operation: number, entries: Int32Array): unknown {
@@ -119,7 +185,7 @@ export class ActorBench {
     const { hashes } = this.world.tables;
     const prefixes = this.workers[0]?.prefixes ?? [];
     for (let at = 0; at < entries.length; at += layout.ENTRY_WORDS) {
-      const space = { prefixes, hashBytes: DIGEST_BYTES, hashes, groups: [] };
+      const space = { prefixes, hashBytes: this.#digestBytes, hashes, groups: [] };
       const [value = 0, prefix = 0, block = 0, row = 0] = entries.subarray(at);
       const key = keyText(space, prefix, row) ?? "";
       keys.push(key);
@@ -133,11 +199,23 @@ export class ActorBench {
     return { op, keys, addrs, sizes, ...told };
   }
 
-  #writeDigest(hashPage: number, index: number, hex: string): void {
+  #writeDigest(index: number, hex: string): void {
     const { words } = this.world.tables.hashes;
-    const at = words.byteOffset + this.world.tables.hashes.offset(hashPage, index) * 4;
-    new Uint8Array(words.buffer, at, DIGEST_BYTES).set(Buffer.from(hex, "hex"));
+    const at = words.byteOffset + this.world.tables.hashes.offset(HASH_PAGE, index) * 4;
+    new Uint8Array(words.buffer, at, this.#digestBytes).set(Buffer.from(hex, "hex"));
   }
+}
+
+/** Runs `replay` over the trace, and once more with jobs as plans where they would not be planned. */
+export function replayPlans(
+  trace: BenchTrace,
+  hashes: readonly string[],
+  replay: (bench: ActorBench) => void,
+): void {
+  const digestBytes = (hashes[0]?.length ?? 64) / 2;
+  const bench = new ActorBench(trace, false, digestBytes);
+  replay(bench);
+  if (bench.rules.uniform) replay(new ActorBench(trace, true, digestBytes));
 }
 
 /** As the trace's configuration, parsed by the connector's own rule, says. */

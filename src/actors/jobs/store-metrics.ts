@@ -19,8 +19,9 @@ export function countBatch(
 ): void {
   if (metrics === undefined) return;
   const keys = engine.count(batch);
-  const partial = failedKeys > 0 ? STORE_PARTIAL_FAILURE : STORE_OK;
-  const status = failedKeys > 0 && failedKeys >= keys ? STORE_ERROR : partial;
+  const answered = failedKeys > 0 ? STORE_PARTIAL_FAILURE : STORE_OK;
+  // As in vLLM, an error is a call without an answer; one whose keys all failed is not.
+  const status = engine.status(batch) < 0 ? STORE_ERROR : answered;
   metrics.storeOperation(
     operation,
     status,

@@ -1,8 +1,7 @@
-import { JOB_PROMPT_TOKENS, JOB_STORE_ID, JOB_TOKENS, NONE } from "../../blocks/layout.ts";
+import { JOB_PROMPT_TOKENS, JOB_TOKENS, NONE } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import { saveJob } from "../../connector/worker/save-job.ts";
-import type { SaveEnd, SaveJob, SaveRank } from "../../connector/worker/save-job.ts";
-import type { SaveMemory } from "../../connector/worker/save-ledger.ts";
+import type { SaveEnd, SaveJob, SaveMemory, SaveRank } from "../../connector/worker/save-job.ts";
 import type { HitRules } from "../../keys/coordinator/hit-rules.ts";
 import type { EngineChannel } from "../../store/engine.ts";
 import type { WorkerKeySpace } from "../../store/key-spaces.ts";
@@ -55,8 +54,6 @@ export class PlannedSaves implements SaveWork {
         putPhase: worker.putPhaseOfGroup[group]!,
       })),
       shardsOfGroup: worker.ownPrefixesOfGroup.map((own) => own.length),
-      // Tokens of events are read from the request's own row.
-      events: false,
     }));
     this.#marks = marks;
     this.#pressure = pressure;
@@ -160,14 +157,11 @@ export class PlannedSaves implements SaveWork {
     // The scheduler side names no state whose hash is not in the row.
     const named = boundaryPuts.reduce((most, put) => Math.max(most, put.tokens), tokens);
     return {
-      request: String(items.slot(item)),
-      job: items.word(item, JOB_STORE_ID),
       tokens,
       promptTokens: promptTokens === NONE ? null : promptTokens,
       hashes: Math.floor(named / this.#rules.hashBlockSize),
       blocks: this.#rows.blocks(job),
       boundaryPuts,
-      eventTokens: null,
     };
   }
 
@@ -181,14 +175,11 @@ export class PlannedSaves implements SaveWork {
       isLive: () => marks.isLatest(slot, generation),
       passesOver: () => pressure.skips(slot, generation),
       savedTokens: () => marks.end(slot, generation, worker),
-      recordSaved: (_job, tokens) => {
+      recordSaved: (tokens) => {
         if (marks.isLatest(slot, generation)) marks.saved(slot, generation, worker, 0, tokens);
       },
       refused: () => pressure.refused(slot, generation),
       relieved: () => pressure.succeeded(slot, generation),
-      eventTokens: (_job, own) => own,
-      keepTokens: () => undefined,
-      ended: () => undefined,
     };
   }
 }

@@ -36,6 +36,8 @@ export interface SaverOptions extends JobActorOptions {
 export class SaverActor extends JobActor {
   readonly counters: SaverCounters = createSaverCounters();
   readonly pressure: Pressure;
+  /** What is known to be saved of each request. */
+  readonly marks: SavedMarks;
   readonly #saves: SaveWork;
   /** By item: keys that were put, and those that the pool had. */
   readonly #written: Int32Array;
@@ -49,6 +51,7 @@ export class SaverActor extends JobActor {
     const pressure = new Pressure(requestSlots);
     const stored = events === undefined ? null : new StoredBlocks(tables, events);
     this.pressure = pressure;
+    this.marks = marks;
     this.#saves = rules.uniform
       ? new UniformSaves(tables, this.items, workers, marks, pressure, stored)
       : new PlannedSaves(tables, this.items, workers, rules, marks, pressure, stored);

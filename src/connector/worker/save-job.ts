@@ -10,7 +10,6 @@ import { planSave } from "../../keys/coordinator/transfer-plan.ts";
 import type { PutTurn } from "../../keys/coordinator/transfer-plan.ts";
 import { putsChunk } from "../../keys/striping.ts";
 import { EngineCode } from "../../store/engine.ts";
-import type { RetryTokens, SaveJobIdentity, SaveMemory } from "./save-ledger.ts";
 import { EntryList, missingEntries } from "./store-requests.ts";
 import type { StoreAnswer, StoreJob } from "./store-requests.ts";
 
@@ -22,11 +21,24 @@ export interface SaveRank {
   readonly turns: readonly PutTurn[];
   /** Values that one block gives on this rank, per group. */
   readonly shardsOfGroup: readonly number[];
-  /** KV events are wanted: tokens are kept for them. */
-  readonly events: boolean;
 }
 
-export interface SaveJob extends SaveJobIdentity {
+/** What a job asks and tells of its request, as this rank knows it. */
+export interface SaveMemory {
+  /** False: a later request has taken the place of the job's. */
+  isLive(): boolean;
+  /** The pool was full for this request, and no put has succeeded since. */
+  passesOver(): boolean;
+  /** Leading tokens that are saved already. */
+  savedTokens(): number;
+  recordSaved(tokens: number): void;
+  /** The pool refused a value for want of space. */
+  refused(): void;
+  /** A whole put succeeded: there is space again for everybody. */
+  relieved(): void;
+}
+
+export interface SaveJob {
   /** Tokens that are computed and may be saved. */
   readonly tokens: number;
   /** `SavePlanInput.promptTokens`. */
@@ -36,8 +48,6 @@ export interface SaveJob extends SaveJobIdentity {
   readonly blocks: readonly ArrayLike<number>[];
   /** Blocks that hold the states at the end of a prefix of `tokens` tokens: Mamba states and partial tails. */
   readonly boundaryPuts: readonly BoundaryPut[];
-  /** Tokens for events; null: none were sent along. */
-  readonly eventTokens: RetryTokens | null;
 }
 
 export interface BoundaryPut {
@@ -50,8 +60,6 @@ export interface SaveEnd {
   readonly kind: "saved" | "passed_over" | "failed" | "stale";
   /** Blocks of which every value that was missing is now stored, in order. */
   readonly stored: readonly StoredBlock[];
-  /** The tokens at hand for their events. */
-  readonly eventTokens: RetryTokens | null;
 }
 
 export interface StoredBlock {
@@ -59,42 +67,18 @@ export interface StoredBlock {
   readonly hash: number;
 }
 
-/** Runs the job. The ledger is told of its end whatever happens, also when the caller abandons the generator. */
-export function* saveJob(rank: SaveRank, ledger: SaveMemory, job: SaveJob): StoreJob<SaveEnd> {
+const FAILED: SaveEnd = { kind: "failed", stored: [] };
+const SAVED: SaveEnd = { kind: "saved", stored: [] };
+
+export function* saveJob(rank: SaveRank, memory: SaveMemory, job: SaveJob): StoreJob<SaveEnd> {
   const tokens = alignDown(job.tokens, rank.rules.blockTokens);
-  const own = job.eventTokens;
-  const eventTokens = rank.events && own !== null ? ledger.eventTokens(job, own) : own;
-  let saved = false;
-  try {
-    const { kind, stored } = yield* saveSteps(rank, ledger, job, tokens);
-    saved = kind === "saved" && tokens > 0;
-    return { kind, stored, eventTokens };
-  } finally {
-    if (rank.events && tokens > 0) {
-      if (saved) ledger.keepTokens(job, null);
-      else if (eventTokens !== null) ledger.keepTokens(job, eventTokens);
-    }
-    ledger.ended(job);
-  }
-}
-
-type Steps = Pick<SaveEnd, "kind" | "stored">;
-const FAILED: Steps = { kind: "failed", stored: [] };
-const SAVED: Steps = { kind: "saved", stored: [] };
-
-function* saveSteps(
-  rank: SaveRank,
-  ledger: SaveMemory,
-  job: SaveJob,
-  tokens: number,
-): StoreJob<Steps> {
-  if (!ledger.isLive(job)) return { kind: "stale", stored: [] };
-  if (ledger.passesOver(job.request)) return { kind: "passed_over", stored: [] };
-  const boundary = yield* putMissing(boundaryEntries(rank, job), ledger, job);
+  if (!memory.isLive()) return { kind: "stale", stored: [] };
+  if (memory.passesOver()) return { kind: "passed_over", stored: [] };
+  const boundary = yield* putMissing(boundaryEntries(rank, job), memory);
   if (boundary.failed) return FAILED;
   if (tokens === 0) return SAVED;
-  const positional = yield* putMissing(positionalEntries(rank, ledger, job, tokens), ledger, job);
-  if (!positional.failed) ledger.recordSaved(job, tokens);
+  const positional = yield* putMissing(positionalEntries(rank, memory, job, tokens), memory);
+  if (!positional.failed) memory.recordSaved(tokens);
   return { kind: positional.failed ? "failed" : "saved", stored: positional.stored };
 }
 
@@ -118,12 +102,12 @@ function boundaryEntries(rank: SaveRank, job: SaveJob): Int32Array {
 
 function positionalEntries(
   rank: SaveRank,
-  ledger: SaveMemory,
+  memory: SaveMemory,
   job: SaveJob,
   tokens: number,
 ): Int32Array {
   const list = new EntryList();
-  const savedTokens = ledger.savedTokens(job.request);
+  const savedTokens = memory.savedTokens();
   const input = { tokens, savedTokens, promptTokens: job.promptTokens };
   planSave(rank.rules, input, rank.turns).forEach(({ chunks, hashes }, group) => {
     const row = job.blocks[group];
@@ -144,12 +128,8 @@ interface PutEnd {
   readonly stored: readonly StoredBlock[];
 }
 
-/** Asks which of the keys exist and puts the others. Tells the ledger whether the pool is full. */
-function* putMissing(
-  entries: Int32Array,
-  ledger: SaveMemory,
-  job: SaveJobIdentity,
-): StoreJob<PutEnd> {
+/** Asks which of the keys exist and puts the others. Tells the memory whether the pool is full. */
+function* putMissing(entries: Int32Array, memory: SaveMemory): StoreJob<PutEnd> {
   if (entries.length === 0) return { failed: false, stored: [] };
   const exists = yield { operation: "exists", entries };
   if (exists === null) return { failed: true, stored: [] };
@@ -157,8 +137,8 @@ function* putMissing(
   if (missing.length === 0) return { failed: false, stored: [] };
   const answer = yield { operation: "put", entries: missing };
   const end = putEnd(missing, answer);
-  if (end.full) ledger.refused(job);
-  if (!end.failed) ledger.relieved();
+  if (end.full) memory.refused();
+  if (!end.failed) memory.relieved();
   return end;
 }
 

@@ -21,30 +21,6 @@ export type StoreAnswer = ArrayLike<number> | null;
 
 export type StoreJob<End> = Generator<StoreRequest, End, StoreAnswer>;
 
-export type OperationStatus = "ok" | "partial_failure" | "error";
-
-/** vLLM's record of one operation. */
-export interface OperationRecord {
-  readonly keys: number;
-  readonly bytes: number;
-  readonly status: OperationStatus;
-  readonly failedKeys: number;
-}
-
-/** `bytes`: of all values; an exists request moves none. An absent key is no failure of an exists request. */
-export function operationRecord(
-  request: StoreRequest,
-  answer: StoreAnswer,
-  bytes: number,
-): OperationRecord {
-  const keys = request.entries.length / ENTRY_WORDS;
-  if (answer === null) return { keys, bytes, status: "error", failedKeys: keys };
-  let failedKeys = 0;
-  if (request.operation !== "exists")
-    for (let key = 0; key < keys; key++) if ((answer[key] ?? -1) < 0) failedKeys++;
-  return { keys, bytes, status: failedKeys === 0 ? "ok" : "partial_failure", failedKeys };
-}
-
 /** Entries in the making. */
 export class EntryList {
   readonly #words: number[] = [];

@@ -1,4 +1,4 @@
-/** What the traces of a rank's saves and loads share: the rank's rules, and requests and answers as the traces write them. */
+/** The rule of one rank's loads against a trace: the rank's rules, and requests and answers as the traces write them. */
 import {
   ENTRY_BLOCK,
   ENTRY_GROUP,
@@ -6,7 +6,6 @@ import {
   ENTRY_PREFIX,
   ENTRY_WORDS,
 } from "../../../src/blocks/layout.ts";
-import { operationRecord } from "../../../src/connector/worker/store-requests.ts";
 import type {
   StoreAnswer,
   StoreJob,
@@ -40,7 +39,6 @@ interface FileStat {
 }
 
 const FILE_OPERATIONS = { exists: "is_exist", put: "put", get: "get" } as const;
-const STAT_NAMES = { exists: "save_exists", put: "save_put", get: "load_get" } as const;
 
 export class WorkerBench {
   readonly rules;
@@ -69,28 +67,18 @@ export class WorkerBench {
     job: StoreJob<End>,
     hashes: readonly string[],
     answers: readonly FileCall[],
-  ): { end: End; calls: OurCall[]; stats: Record<string, FileStat[]> } {
+  ): { end: End; calls: OurCall[] } {
     const calls: OurCall[] = [];
-    const stats: Record<string, FileStat[]> = {};
     let step = job.next();
     while (step.done !== true) {
-      const request = step.value;
-      const call = this.#call(request, hashes);
+      const call = this.#call(step.value, hashes);
       const scripted = answers[calls.length];
       calls.push(call);
       if (scripted === undefined) throw new Error(`asked once more: ${JSON.stringify(call)}`);
       const answer: StoreAnswer = scripted.answer ?? null;
-      const bytes = (call.sizes ?? []).flat().reduce((all, size) => all + size, 0);
-      const record = operationRecord(request, answer, bytes);
-      (stats[STAT_NAMES[request.operation]] ??= []).push({
-        num_keys: record.keys,
-        num_bytes: record.bytes,
-        status: record.status,
-        num_failed_keys: record.failedKeys,
-      });
       step = job.next(answer);
     }
-    return { end: step.value, calls, stats };
+    return { end: step.value, calls };
   }
 
   #call({ operation, entries }: StoreRequest, hashes: readonly string[]): OurCall {

@@ -1,35 +1,18 @@
 /**
- * One rank's loads against a scripted pool: masks, rotation, staging split, failed blocks, figures. Where vLLM forgets the blocks
- * after a failed batch, the calls are compared and ours must report every block from that batch on: such a trace is mended.
+ * One rank's loads against a scripted pool, by the rule and by the real loader: masks, rotation, staging split, failed blocks,
+ * figures. Where vLLM forgets the blocks after a failed batch, the calls are compared and ours must report every block from that
+ * batch on: such a trace is mended.
  */
 import { loadJob } from "../../../../src/connector/worker/load-job.ts";
 import { poolKey } from "../../../../src/keys/pool-keys.ts";
 import { stagingBudget } from "../../../../src/store/disk-split.ts";
-import type { VectorConfig, VectorRank } from "../../vectors.ts";
+import { replayPlans } from "../../actor-bench.ts";
+import { replayLoads, tailsOf } from "../../load-replay.ts";
+import type { LoadAction, LoadTrace } from "../../load-replay.ts";
 import { Cases } from "../cases.ts";
 import type { CaseCheck, VectorKind } from "../cases.ts";
 import { askedOf, WorkerBench } from "../worker-bench.ts";
-import type { FileCall, FileStats } from "../worker-bench.ts";
-
-interface LoadAction {
-  readonly req_id: string;
-  readonly token_len: number;
-  readonly vllm_cached_tokens: number;
-  readonly tail_key_boundaries?: readonly (readonly [group: number, tokens: number])[];
-  readonly hashes: readonly string[];
-  readonly block_ids: readonly (readonly number[])[];
-  readonly store_calls: readonly FileCall[];
-  readonly finished: readonly string[];
-  readonly failed_requests: readonly string[];
-  readonly invalid_block_ids: readonly number[];
-  readonly stats: FileStats;
-}
-interface LoadTrace {
-  readonly config: VectorConfig;
-  readonly rank: VectorRank;
-  readonly disk_budget: number | null;
-  readonly jobs: readonly LoadAction[];
-}
+import type { FileCall } from "../worker-bench.ts";
 
 const RULE = "after a failed batch every block from that batch on is reported";
 
@@ -41,6 +24,9 @@ export const workerLoads: VectorKind = {
       report.run(`trace ${index} ${JSON.stringify([trace.config, trace.rank])}`, (check) => {
         const bench = new WorkerBench(trace.config, trace.rank);
         trace.jobs.forEach((job, number) => load(trace, bench, job, number, check));
+        replayPlans(trace, trace.jobs[0]?.hashes ?? [], (actors) =>
+          replayLoads(trace, actors, check),
+        );
       }),
     );
     return report;
@@ -65,10 +51,9 @@ function load(
       blocks: job.block_ids,
     },
   );
-  const { end, calls, stats } = bench.run(steps, job.hashes, job.store_calls);
+  const { end, calls } = bench.run(steps, job.hashes, job.store_calls);
   const of = `of job ${number}`;
   check.equal(`calls ${of}`, calls, askedOf(job.store_calls));
-  check.equal(`figures ${of}`, stats, job.stats);
   check.equal(`finished ${of}`, [job.req_id], job.finished);
   const several = rules.groups.length > 1;
   check.equal(`failed ${of}`, several && !end.loaded ? [job.req_id] : [], job.failed_requests);
@@ -82,12 +67,6 @@ function load(
   }
   check.equal(`invalid blocks ${of}`, invalidBlocks, ascending([...blocksOf(last, job), ...left]));
   check.mended(`job ${number}: ${RULE}`);
-}
-
-/** Per group, what names its last block; the hit itself where the trace says nothing. */
-function tailsOf(job: LoadAction, groups: number): number[] {
-  const told = new Map(job.tail_key_boundaries);
-  return Array.from({ length: groups }, (_, group) => told.get(group) ?? job.token_len);
 }
 
 /** Blocks of which a key was never asked for: what vLLM forgets. Rule 14 in its own words, apart from our code. */

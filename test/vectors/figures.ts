@@ -1,0 +1,48 @@
+/** vLLM's records of store operations, and what an actor counts of its own. */
+import type { StoreMetrics } from "../../src/actors/jobs/store-metrics.ts";
+import { STORE_STATUSES } from "../../src/trace/families.ts";
+import type { FileStats } from "./runner/worker-bench.ts";
+
+/** By operation. Without bytes: they follow from the sizes of its call, and nothing scripted was moved. */
+type Figures = Record<string, { keys: number; status: string; failed: number }[]>;
+
+/** As `storeOperation` numbers them. */
+const OPERATIONS = ["lookup_exists", "save_exists", "save_put", "load_get"];
+
+export class FigureNotes implements StoreMetrics {
+  #noted: Figures = {};
+
+  get noted(): Figures {
+    return this.#noted;
+  }
+  clear(): void {
+    this.#noted = {};
+  }
+
+  add(): void {
+    // Other counters are no part of the traces.
+  }
+  storeOperation(
+    operation: number,
+    status: number,
+    keys: number,
+    _bytes: number,
+    failed: number,
+  ): void {
+    const records = (this.#noted[OPERATIONS[operation] ?? ""] ??= []);
+    records.push({ keys, status: STORE_STATUSES[status] ?? "", failed });
+  }
+}
+
+export function figuresOf(stats: FileStats): Figures {
+  return Object.fromEntries(
+    Object.entries(stats).map(([name, records]) => [
+      name,
+      records.map((each) => ({
+        keys: each.num_keys,
+        status: each.status,
+        failed: each.num_failed_keys,
+      })),
+    ]),
+  );
+}
