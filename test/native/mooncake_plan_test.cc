@@ -108,6 +108,53 @@ TEST_F(MooncakePlan, AValueAboveALimitTravelsAlone) {
   EXPECT_EQ(ends(plan()), (std::vector<uint32_t>{1, 2, 3}));
 }
 
+TEST_F(MooncakePlan, LargeSegmentsAreCutIntoPiecesAsFarAsTheyFitACall) {
+  std::iota(memory->data(), memory->data() + (1 << 20), uint8_t{1});
+  limits = {.keysMax = 100, .piecesMax = 20, .putPieceBytes = 1000, .getPieceBytes = 2000};
+  const auto sizes = [&](uint32_t from, bool gathered = false) {
+    Transfer transfer;
+    std::vector<uint8_t> buffer(1 << 20);
+    const PlannedCall call = nextCall(request, from, limits);
+    gather(request, call, buffer.data());
+    fillTransfer(request, call, limits, gathered ? buffer.data() : nullptr, transfer);
+    EXPECT_LE(transfer.pieces.size(), limits.piecesMax);
+    std::vector<uint64_t> sizes;
+    for (const Piece& piece : transfer.pieces) sizes.push_back(piece.bytes);
+    // Together they are the segments, byte for byte.
+    std::vector<uint8_t> joined, wanted;
+    for (const Piece& piece : transfer.pieces) joined.insert(joined.end(), piece.address, piece.address + piece.bytes);
+    for (uint32_t key = call.from; key < call.to; key++) {
+      for (const PoolSegment& segment : request.segments(key)) {
+        wanted.insert(wanted.end(), segment.address(), segment.address() + segment.bytes);
+      }
+    }
+    EXPECT_TRUE(joined == wanted);
+    return sizes;
+  };
+  add(1, 3500);
+  add(2, 1000);
+  add(1, 18'000);
+  // Of a value that does not fit otherwise, pieces are as large as they must be.
+  add(1, 40'000);
+  add(3, 30'001);
+  EXPECT_EQ(ends(plan()), (std::vector<uint32_t>{2, 3, 4, 5}));
+  EXPECT_EQ(sizes(0), (std::vector<uint64_t>{1000, 1000, 1000, 500, 1000, 1000}));
+  EXPECT_EQ(sizes(2), (std::vector<uint64_t>(18, 1000)));
+  EXPECT_EQ(sizes(3).size(), 19u);
+  EXPECT_EQ(sizes(4).size(), 18u);
+  EXPECT_EQ(sizes(0, true), (std::vector<uint64_t>{1000, 1000, 1000, 500, 1000, 1000}));
+
+  request.begin(layout::OPERATION_GET);
+  add(1, 3500);
+  EXPECT_EQ(sizes(0), (std::vector<uint64_t>{2000, 1500}));
+  // Verbs cut what they send by themselves.
+  MooncakeOptions options;
+  options.protocol = "rdma";
+  EXPECT_EQ(callLimits(options).putPieceBytes, UINT64_MAX);
+  options.protocol = "tcp";
+  EXPECT_EQ(callLimits(options).putPieceBytes, 256u << 10);
+}
+
 TEST_F(MooncakePlan, ReadsKeepToTheOwnersStagingBuffer) {
   limits.bytesMax = 2 * stagedOnDisk(10'000);
   for (int index = 0; index < 5; index++) add(1, 10'000);
@@ -124,8 +171,8 @@ TEST_F(MooncakePlan, GatheredValuesAreTheirSegmentsOneAfterTheOther) {
   std::vector<uint8_t> buffer(1 << 20);
   gather(request, call, buffer.data());
   Transfer staged, direct;
-  fillTransfer(request, call, buffer.data(), staged);
-  fillTransfer(request, call, nullptr, direct);
+  fillTransfer(request, call, limits, buffer.data(), staged);
+  fillTransfer(request, call, limits, nullptr, direct);
   EXPECT_EQ(staged.pieceEnds, (std::vector<uint32_t>{1, 2}));
   EXPECT_EQ(direct.pieceEnds, (std::vector<uint32_t>{3, 5}));
   std::vector<uint8_t> joined;

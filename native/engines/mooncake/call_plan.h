@@ -17,6 +17,9 @@ struct CallLimits {
   uint32_t piecesMax = 0;
   /** Bytes of a buffer in which small segments are gathered; 0: they never are. */
   uint64_t stagingBytes = 0;
+  /** Larger segments are cut into pieces of so many bytes. */
+  uint64_t putPieceBytes = UINT64_MAX;
+  uint64_t getPieceBytes = UINT64_MAX;
 };
 
 CallLimits callLimits(const MooncakeOptions& options);
@@ -38,8 +41,8 @@ struct PlannedCall {
  */
 PlannedCall nextCall(const PoolRequest& request, uint32_t from, const CallLimits& limits);
 
-/** The pieces of a call where they lie, or one piece a value in `staging`. */
-void fillTransfer(const PoolRequest& request, const PlannedCall& call, uint8_t* staging, Transfer& transfer);
+/** The pieces of a call where its segments lie, or of each value in `staging`. */
+void fillTransfer(const PoolRequest& request, const PlannedCall& call, const CallLimits& limits, uint8_t* staging, Transfer& transfer);
 
 /** Copies the values of a call into a staging buffer. */
 void gather(const PoolRequest& request, const PlannedCall& call, uint8_t* staging);

@@ -104,7 +104,7 @@ int32_t MooncakeEngine::runPut(PoolRequest& request, Pool::Visit& visit) {
     const PlannedCall call = nextCall(request, from, limits_);
     const Staging::Lease staging = call.staged ? connection_->pool->staging.take() : Staging::Lease();
     if (staging) gather(request, call, staging.data());
-    fillTransfer(request, call, staging.data(), transfer);
+    fillTransfer(request, call, limits_, staging.data(), transfer);
     const auto began = Clock::now();
     store().put(request, transfer, results);
     endTransfer(visit, began, anyTransferFailed(results));
@@ -132,7 +132,7 @@ int32_t MooncakeEngine::runGet(PoolRequest& request, Pool::Visit& visit) {
     if (connection_->pool->isRetired()) return goDown(request, from, GIVEN_UP);
     const PlannedCall call = nextCall(request, from, limits_);
     const Staging::Lease staging = call.staged ? connection_->pool->staging.take() : Staging::Lease();
-    fillTransfer(request, call, staging.data(), transfer);
+    fillTransfer(request, call, limits_, staging.data(), transfer);
     // Before the get, as vLLM asks: a read may bring a value back into memory.
     if (options_.reportTiers) askTiers(request, transfer.keys, tiers);
     const auto began = Clock::now();
