@@ -70,7 +70,7 @@ async function measure(master: string): Promise<void> {
   const control = await PoolBaseline.start(wheel.path, master, REGION_BYTES);
   const node = new PoolNode(native, engineOptions(), REGION_BYTES);
   await node.opened();
-  await touchPool(node, [python, control]);
+  await touchPool(node, python);
   const ratios: number[] = [];
   for (const segments of SEGMENTS)
     for (const bytes of SEGMENT_BYTES)
@@ -83,25 +83,15 @@ async function measure(master: string): Promise<void> {
   node.close();
 }
 
-/** Has the owner touch all of its memory, so that neither pays for it; each writes it, so that the connections of all are alike. */
-async function touchPool(node: PoolNode, clients: readonly PoolBaseline[]): Promise<void> {
+/** Has the owner touch all of its memory once, so that neither pays for it. */
+async function touchPool(node: PoolNode, python: PoolBaseline): Promise<void> {
   const bytes = 2 * MIB;
   const blocks = BATCH_BYTES / bytes;
   node.useShape({ segments: 1, bytes, blocks });
-  const keysOf = (row: number): string[] =>
-    Array.from({ length: blocks }, (_, block) => node.key(row + block));
-  const writers = [
-    (row: number): Promise<unknown> => node.run(OPERATION_PUT, row, blocks, 0),
-    ...clients.map((client) => (row: number): Promise<unknown> => {
-      return client.ask({ do: "put", keys: keysOf(row), segments: 1, bytes });
-    }),
-  ];
-  for (const write of writers) {
-    // Below the share of the memory at which the master begins to evict.
-    for (let used = 0; used + BATCH_BYTES <= POOL_BYTES * 0.9; used += BATCH_BYTES)
-      await write((used / BATCH_BYTES) * blocks);
-    await clients[0]!.ask({ do: "clear" });
-  }
+  // Below the share of the memory at which the master begins to evict.
+  for (let used = 0; used + BATCH_BYTES <= POOL_BYTES * 0.9; used += BATCH_BYTES)
+    await node.run(OPERATION_PUT, (used / BATCH_BYTES) * blocks, blocks, 0);
+  await python.ask({ do: "clear" });
 }
 
 /** Ratios of save and load: Node's GB/s over Python's. */
