@@ -62,6 +62,7 @@ export function measureBatches(native: NativeBinding, report: Report): void {
     ownPrefixesOfGroup: [[0]],
     firstValueOfGroup: [0],
     bytesOfGroup: [BLOCK_BYTES],
+    bytesOfValue: [BLOCK_BYTES],
     lookupPrefixesOfGroup: [[0]],
     putStepOfGroup: [1],
     putPhaseOfGroup: [0],

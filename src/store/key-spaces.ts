@@ -14,6 +14,8 @@ export interface WorkerKeySpace {
   readonly firstValueOfGroup: readonly number[];
   /** Bytes of one value of a block, per group. */
   readonly bytesOfGroup: readonly number[];
+  /** The same by number of the value (ENTRY_GROUP). */
+  readonly bytesOfValue: readonly number[];
   /** Prefixes that must all exist for a block to count as present, per group, in vLLM's order. */
   readonly lookupPrefixesOfGroup: readonly (readonly number[])[];
   /** Ranks with identical bytes share the puts of a group: this one puts the chunks with chunk % putStep == putPhase. */
@@ -62,7 +64,8 @@ export function planKeySpace(options: {
     ownPrefixOfGroup: ownPrefixesOfGroup.map(([first = 0]) => first),
     ownPrefixesOfGroup,
     firstValueOfGroup: groups.map(({ own }) => (next += own.length) - own.length),
-    bytesOfGroup: segments.map(([first = []]) => first.reduce((all, { bytes }) => all + bytes, 0)),
+    bytesOfGroup: segments.map(([first = []]) => bytesOf(first)),
+    bytesOfValue: values.map(bytesOf),
     lookupPrefixesOfGroup: groups.map((group) => group.lookup.map(number)),
     putStepOfGroup: groups.map((group) => group.putStep),
     putPhaseOfGroup: groups.map((group) => group.putPhase),
@@ -74,6 +77,10 @@ export function planKeySpace(options: {
 /** Most values of a block over all groups: one, or the shards of a store that is cut finer. */
 export function valuesPerBlock(space: Pick<WorkerKeySpace, "ownPrefixesOfGroup">): number {
   return Math.max(1, ...space.ownPrefixesOfGroup.map((own) => own.length));
+}
+
+function bytesOf(value: readonly { readonly bytes: number }[]): number {
+  return value.reduce((all, { bytes }) => all + bytes, 0);
 }
 
 function checkValues(keys: number, values: number | undefined, group: number): void {

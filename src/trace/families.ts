@@ -102,7 +102,7 @@ export const COUNTER_FAMILIES = {
   ),
   storeBytes: counter(
     "vllm:mooncake_store_operation_bytes_total",
-    "Bytes moved by these batches.",
+    "Bytes of all values that these batches were to move, those that failed included, as in vLLM.",
     OPERATION_LABELS,
   ),
   storeFailedKeys: counter(

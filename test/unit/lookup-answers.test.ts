@@ -9,6 +9,7 @@ import { LookupActor, type LookupOptions } from "../../src/actors/lookup/lookup-
 import type { Message } from "../../src/actors/messages.ts";
 import * as layout from "../../src/blocks/layout.ts";
 import { EngineCode } from "../../src/store/engine.ts";
+import { FigureNotes } from "../vectors/figures.ts";
 import { ActorWorld, range, type WorldOptions } from "./store-world.ts";
 
 interface Request {
@@ -227,6 +228,23 @@ describe("hashing", () => {
 });
 
 describe("failures and discards", () => {
+  test.each([
+    ["nothing", {}, "ok", 0],
+    ["every key", { keyResult: () => EngineCode.ENGINE_ERROR }, "ok", 0],
+    ["the batch", { batchStatus: () => EngineCode.ENGINE_ERROR }, "error", 8],
+  ])(
+    "when %s fails, vLLM's figures of the batch say so as vLLM's do",
+    (_, faults, status, failed) => {
+      const figures = new FigureNotes();
+      const { world, lookup } = start({}, { metrics: figures });
+      const request = add(world, 32);
+      ask(world, request, 1, 32);
+      world.faults = faults;
+      world.run(lookup, world.context());
+      expect(figures.noted).toEqual({ lookup_exists: [{ keys: 8, bytes: 0, status, failed }] });
+    },
+  );
+
   test.each([
     [EngineCode.ENGINE_ERROR, layout.LOOKUP_ENGINE_ERROR],
     [EngineCode.ENGINE_DOWN, layout.LOOKUP_ENGINE_DOWN],

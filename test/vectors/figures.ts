@@ -3,8 +3,14 @@ import type { StoreMetrics } from "../../src/actors/jobs/store-metrics.ts";
 import { STORE_STATUSES } from "../../src/trace/families.ts";
 import type { FileStats } from "./runner/worker-bench.ts";
 
-/** By operation. Without bytes: they follow from the sizes of its call, and nothing scripted was moved. */
-type Figures = Record<string, { keys: number; status: string; failed: number }[]>;
+interface Figure {
+  readonly keys: number;
+  readonly bytes: number;
+  readonly status: string;
+  readonly failed: number;
+}
+/** By operation. */
+type Figures = Record<string, Figure[]>;
 
 /** As `storeOperation` numbers them. */
 const OPERATIONS = ["lookup_exists", "save_exists", "save_put", "load_get"];
@@ -26,11 +32,11 @@ export class FigureNotes implements StoreMetrics {
     operation: number,
     status: number,
     keys: number,
-    _bytes: number,
+    bytes: number,
     failed: number,
   ): void {
     const records = (this.#noted[OPERATIONS[operation] ?? ""] ??= []);
-    records.push({ keys, status: STORE_STATUSES[status] ?? "", failed });
+    records.push({ keys, bytes, status: STORE_STATUSES[status] ?? "", failed });
   }
 }
 
@@ -40,6 +46,7 @@ export function figuresOf(stats: FileStats): Figures {
       name,
       records.map((each) => ({
         keys: each.num_keys,
+        bytes: each.num_bytes,
         status: each.status,
         failed: each.num_failed_keys,
       })),

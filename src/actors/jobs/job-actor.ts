@@ -31,12 +31,14 @@ export abstract class JobActor implements Actor, JobWork {
   protected readonly items: JobItems;
   protected readonly runner: JobRunner;
   protected readonly metrics: StoreMetrics | undefined;
+  readonly #workers: readonly WorkerKeySpace[];
   #context: ActorContext | undefined;
 
   constructor(options: JobActorOptions, { kind, gaugeWord, message }: JobKind) {
     this.items = new JobItems(options.tables, options.workers.length, kind, gaugeWord);
     this.runner = new JobRunner(this.items, this, message);
     this.metrics = options.metrics;
+    this.#workers = options.workers;
   }
 
   get jobCounters(): JobCounters {
@@ -70,6 +72,11 @@ export abstract class JobActor implements Actor, JobWork {
   ended(_item: number, _context: ActorContext): void {}
   receive(_message: Message, _context: ActorContext): boolean {
     return false;
+  }
+
+  /** Whose values an item is about. */
+  protected worker(item: number): WorkerKeySpace {
+    return this.#workers[this.items.worker(item)]!;
   }
 
   /** Of the step that runs. */

@@ -10,7 +10,7 @@ import { COUNTERS, STORE_LOAD_GET } from "../../trace/counters.ts";
 import { JobActor, type JobActorOptions } from "../jobs/job-actor.ts";
 import { keyCode, outcomeOfCode } from "../jobs/outcomes.ts";
 import { reportKibibytes, reportMicroseconds } from "../jobs/report-units.ts";
-import { countBatch } from "../jobs/store-metrics.ts";
+import { countValues } from "../jobs/store-metrics.ts";
 import { OUTCOME_CANCELLED, type LoadDone, type Message } from "../messages.ts";
 import type { ActorContext } from "../step.ts";
 import type { LoadStaging, LoadWork } from "./load-work.ts";
@@ -183,7 +183,7 @@ export class LoaderActor extends JobActor {
     counters.diskBlocks += disk;
     counters.memoryBlocks += memory;
     counters.bytes += bytes;
-    countBatch(this.metrics, engine, batch, STORE_LOAD_GET, failed, bytes);
+    countValues(this.metrics, engine, batch, STORE_LOAD_GET, failed, this.worker(item));
     this.#tiers.count(this.metrics);
     if (this.#tierLog) this.#tiers.write(this.log, items.slot(item), items.generation(item));
   }

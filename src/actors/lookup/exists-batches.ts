@@ -4,7 +4,7 @@ import type { EngineChannel } from "../../store/engine.ts";
 import { STORE_LOOKUP_EXISTS } from "../../trace/counters.ts";
 import { ItemQueue } from "../jobs/item-queue.ts";
 import { outcomeOfCode } from "../jobs/outcomes.ts";
-import { countBatch, type StoreMetrics } from "../jobs/store-metrics.ts";
+import { countExists, type StoreMetrics } from "../jobs/store-metrics.ts";
 import type { ActorContext } from "../step.ts";
 import type { Asking } from "./asking.ts";
 import type { HitOrder, KeyOrder, KeyOrderOptions } from "./key-order.ts";
@@ -110,32 +110,29 @@ export class ExistsBatches implements Asking {
     const status = engine.status(batch);
     const slot = records.slot[record]!;
     context.trace.record("existsDone", slot, records.generation[record]!, batch, status);
-    const failed = this.#absorb(record, batch, engine, status);
-    countBatch(this.#metrics, engine, batch, STORE_LOOKUP_EXISTS, failed, 0);
+    countExists(this.#metrics, engine, batch, STORE_LOOKUP_EXISTS);
+    this.#absorb(record, batch, engine, status);
     records.inFlight[record] = records.inFlight[record]! - 1;
     this.enqueue(record);
   }
 
-  /** Notes which keys exist, or why the engine could not tell. Returns the keys that it could not tell of. */
-  #absorb(record: number, batch: number, engine: EngineChannel, status: number): number {
+  /** Notes which keys exist, or why the engine could not tell. */
+  #absorb(record: number, batch: number, engine: EngineChannel, status: number): void {
     const records = this.#records;
     const from = this.#batchFrom[batch]!;
     const count = engine.count(batch);
     const results = engine.results(batch);
     if (status < 0) {
       records.failed(record, outcomeOfCode(status), from);
-      return count;
+      return;
     }
-    let failed = 0;
     for (let index = 0; index < count; index++) {
       const result = results[index]!;
       if (result !== 0 && result !== 1) {
-        failed++;
         records.failed(record, outcomeOfCode(result), from + index);
       } else if (this.#keys.told(record, from + index, result === 1)) {
         records.decided(record, from + index);
       }
     }
-    return failed;
   }
 }

@@ -12,7 +12,7 @@ import { COUNTERS, STORE_SAVE_EXISTS, STORE_SAVE_PUT } from "../../trace/counter
 import { JobActor, type JobActorOptions } from "../jobs/job-actor.ts";
 import { keyCode, outcomeOfCode } from "../jobs/outcomes.ts";
 import { reportKibibytes, reportMicroseconds } from "../jobs/report-units.ts";
-import { countBatch } from "../jobs/store-metrics.ts";
+import { countExists, countValues } from "../jobs/store-metrics.ts";
 import type { SaveDone } from "../messages.ts";
 import type { ActorContext } from "../step.ts";
 import { PlannedSaves } from "./planned-saves.ts";
@@ -135,7 +135,7 @@ export class SaverActor extends JobActor {
     const status = engine.status(batch);
     const count = engine.count(batch);
     this.trace("existsDone", item, batch, status);
-    countBatch(this.metrics, engine, batch, STORE_SAVE_EXISTS, status < 0 ? count : 0, 0);
+    countExists(this.metrics, engine, batch, STORE_SAVE_EXISTS);
     if (status < 0) {
       this.counters.failedKeys += count;
       return;
@@ -172,7 +172,7 @@ export class SaverActor extends JobActor {
     counters.refusedPuts += refused;
     counters.bytes += bytes;
     this.trace("putDone", item, batch, status);
-    countBatch(this.metrics, engine, batch, STORE_SAVE_PUT, failed, bytes);
+    countValues(this.metrics, engine, batch, STORE_SAVE_PUT, failed, this.worker(item));
     this.#saves.putDone(item, batch, engine, failed, refused);
   }
 }
