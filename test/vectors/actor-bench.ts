@@ -20,6 +20,7 @@ import { planKeySpace } from "../../src/store/key-spaces.ts";
 import { keyText } from "../../src/store/model-engine.ts";
 import { ActorWorld } from "../unit/store-world.ts";
 import { FigureNotes } from "./figures.ts";
+import type { CaseCheck } from "./runner/cases.ts";
 import type { FileCall } from "./runner/worker-bench.ts";
 import { ScriptedChannel } from "./scripted-channel.ts";
 import { hitRulesOf, namespaceOf, topologyOf } from "./vectors.ts";
@@ -206,16 +207,19 @@ export class ActorBench {
   }
 }
 
-/** Runs `replay` over the trace, and once more with jobs as plans where they would not be planned. */
+/** Runs `replay` over the trace, and once more, counted, with jobs as plans where they would not be planned. */
 export function replayPlans(
   trace: BenchTrace,
   hashes: readonly string[],
+  check: CaseCheck,
   replay: (bench: ActorBench) => void,
 ): void {
   const digestBytes = (hashes[0]?.length ?? 64) / 2;
   const bench = new ActorBench(trace, false, digestBytes);
   replay(bench);
-  if (bench.rules.uniform) replay(new ActorBench(trace, true, digestBytes));
+  if (!bench.rules.uniform) return;
+  replay(new ActorBench(trace, true, digestBytes));
+  check.ranAsPlans();
 }
 
 /** As the trace's configuration, parsed by the connector's own rule, says. */

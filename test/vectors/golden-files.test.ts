@@ -1,7 +1,7 @@
 /**
  * Goal: what vLLM's own code computed, ours computes: every case of every golden file.
  * Method: the runner of `npm run vectors` over the project's own copy. The numbers of cases are fixed here, so that none can
- * vanish; and a changed value in each file must be noticed (control).
+ * vanish, nor a second run of jobs as plans; and a changed value in each file must be noticed (control).
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -30,6 +30,9 @@ const FILES: Readonly<Record<string, readonly [number, number, RegExp, string]>>
   scheduler_traces: [32, 0, /"token_len_chunk": ?64/, '"token_len_chunk":48'],
 };
 
+/** Cases of saves and loads that follow chunk numbers: each is run a second time, with its jobs as plans. */
+const RAN_AS_PLANS: Readonly<Record<string, number>> = { worker_saves: 10, worker_loads: 10 };
+
 function run(name: string, text: string): KindResult {
   const kind = kindOf(`${name}.json`);
   if (kind === null) throw new Error(`no kind reads ${name}.json`);
@@ -44,6 +47,7 @@ describe.each(Object.entries(FILES))("%s", (name, [cases, mended, from, to]) => 
     const result = run(name, text);
     expect(result.problems).toEqual([]);
     expect([result.passed, result.failed, result.mended]).toEqual([cases, 0, mended]);
+    expect(result.ranAsPlans).toBe(RAN_AS_PLANS[name] ?? 0);
   });
 
   it("notices a changed value (control)", () => {

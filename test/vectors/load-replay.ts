@@ -66,6 +66,11 @@ export function replayLoads(trace: LoadTrace, bench: ActorBench, check: CaseChec
     check.equal(`calls ${of}`, calls, askedOf(job.store_calls));
     check.equal(`figures ${of}`, bench.figures.noted, figuresOf(job.stats));
     const ends = bench.world.sent.flatMap((sent) => (sent.kind === "loadDone" ? [sent] : []));
+    check.equal(
+      `job that ended ${of}`,
+      ends.map((end) => end.job),
+      [number % JOB_SLOTS],
+    );
     const badChunk = badChunkOf(bench, job);
     check.equal(
       `bad chunk ${of}`,

@@ -7,6 +7,8 @@ export interface KindResult {
   readonly failed: number;
   /** Cases whose recorded fault is not copied: they meet the stated rule in its place. */
   readonly mended: number;
+  /** Cases that were run a second time, with their jobs as plans. */
+  readonly ranAsPlans: number;
   /** One text a failed case. */
   readonly problems: readonly string[];
   /** One text a mended case: the rule that it meets. */
@@ -25,6 +27,8 @@ export interface CaseCheck {
   equal(what: string, ours: unknown, wanted: unknown): void;
   /** The recorded value is a fault that is not copied; the case has been shown to meet `rule`. */
   mended(rule: string): void;
+  /** The case was run a second time, with its jobs as plans. */
+  ranAsPlans(): void;
 }
 
 const TEXT_MAX = 400;
@@ -33,6 +37,7 @@ export class Cases implements KindResult {
   passed = 0;
   failed = 0;
   mended = 0;
+  ranAsPlans = 0;
   readonly problems: string[] = [];
   readonly notes: string[] = [];
 
@@ -46,6 +51,7 @@ export class Cases implements KindResult {
           found.push(`${what}: ours ${textOf(ours)}, wanted ${textOf(wanted)}`);
       },
       mended: (rule) => void rules.push(rule),
+      ranAsPlans: () => void this.ranAsPlans++,
     };
     try {
       compare(check);

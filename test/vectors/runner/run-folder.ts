@@ -46,5 +46,5 @@ function runFile(path: string, file: string): KindResult {
 }
 
 function failure(problem: string): KindResult {
-  return { passed: 0, failed: 1, mended: 0, problems: [problem], notes: [] };
+  return { passed: 0, failed: 1, mended: 0, ranAsPlans: 0, problems: [problem], notes: [] };
 }

@@ -24,7 +24,7 @@ export const workerLoads: VectorKind = {
       report.run(`trace ${index} ${JSON.stringify([trace.config, trace.rank])}`, (check) => {
         const bench = new WorkerBench(trace.config, trace.rank);
         trace.jobs.forEach((job, number) => load(trace, bench, job, number, check));
-        replayPlans(trace, trace.jobs[0]?.hashes ?? [], (actors) =>
+        replayPlans(trace, trace.jobs[0]?.hashes ?? [], check, (actors) =>
           replayLoads(trace, actors, check),
         );
       }),

@@ -52,7 +52,7 @@ export const workerSaves: VectorKind = {
     const report = new Cases();
     (contents as { traces: SaveTrace[] }).traces.forEach((trace, index) =>
       report.run(`trace ${index} ${JSON.stringify([trace.config, trace.rank])}`, (check) =>
-        replayPlans(trace, Object.values(trace.requests)[0]?.hashes ?? [], (bench) => {
+        replayPlans(trace, Object.values(trace.requests)[0]?.hashes ?? [], check, (bench) => {
           const replay = new SaveReplay(trace, bench, check);
           trace.jobs.forEach((job, number) => replay.step(job, number));
         }),
@@ -93,10 +93,11 @@ class SaveReplay {
     if (request === undefined) throw new Error(`job ${number} names no known request`);
     const bench = this.#bench;
     const { pressure } = this.#saver;
+    const started = job.store_job_id % JOB_SLOTS;
     const calls = bench.run(
       this.#saver,
       {
-        job: job.store_job_id % JOB_SLOTS,
+        job: started,
         kind: JOB_KIND_SAVE,
         slot: this.#slots.get(job.req_id) ?? 0,
         generation: this.#generation(job.req_id),
@@ -125,6 +126,11 @@ class SaveReplay {
     );
     compare("passed over", passedOver.sort(), job.skipped);
     const ends = bench.world.sent.flatMap((sent) => (sent.kind === "saveDone" ? [sent] : []));
+    compare(
+      "job that ended",
+      ends.map((end) => end.job),
+      [started],
+    );
     const completed = Object.fromEntries(ends.map(() => [job.store_job_id, ends.length]));
     compare("completed", completed, job.completed_saves);
     // vLLM lets a failed existence check escape from the job; ours ends it as failed.
