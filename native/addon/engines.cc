@@ -38,7 +38,7 @@ napi_value engineOpen(const Arguments<1>& arguments) {
 napi_value engineUseKeySpace(const Arguments<2>& arguments) {
   const std::shared_ptr<EngineHost> host = engines().require(arguments.int32(0, "engineId"));
   const std::shared_ptr<KeySpace> keySpace = keySpaces().require(arguments.int32(1, "keySpaceId"));
-  host->useMemory(keySpace->blockMemories());
+  host->useMemory(keySpace->blockMemories(), keySpace->valueBytesMax());
   return nullptr;
 }
 

@@ -66,8 +66,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   /** The status; the request holds its results. */
   static int32_t answer(EngineHost& host, const KeySpace* keySpace, PoolRequest& request);
   static int32_t askInTransit(EngineHost& host, const KeySpace& keySpace, PoolRequest& request);
-  /** OK when there is a buffer that the engine knows; ENGINE_ERROR: there is none, or the engine takes no more. */
-  static int32_t reachInTransit(EngineConnection& connection, Transit::Lease& buffer);
+  /** As `reach`; ENGINE_ERROR: there is no buffer, or the engine takes no more than it has. */
+  static int32_t reachInTransit(EngineHost& host, EngineConnection& connection, Transit::Lease& buffer);
   /** With the memory that the request names, if the engine has to know it. */
   static int32_t ask(EngineHost& host, Memories memories, PoolRequest& request);
   /** OK when the engine knows the memory. If it refuses it, the engine has FAILED. */

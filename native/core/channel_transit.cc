@@ -15,10 +15,10 @@ int32_t Channel::askInTransit(EngineHost& host, const KeySpace& keySpace, PoolRe
     if (connection == nullptr) return code::ENGINE_DOWN;
     // Held until the engine's call has returned, however late.
     Transit::Lease buffer = host.transit().take(request.valueBytes(from));
-    const int32_t reached = reachInTransit(*connection, buffer);
-    if (reached == code::ENGINE_DOWN) return reached;
+    const int32_t reached = reachInTransit(host, *connection, buffer);
     // The keys that are left fail alone: their results are ENGINE_ERROR already.
-    if (reached != code::OK) return code::OK;
+    if (reached == code::ENGINE_ERROR) return code::OK;
+    if (reached != code::OK) return reached;
     const uint32_t to = moveInto(*buffer.memory(), request, from, moved);
     const auto place = [&](uint32_t index) { return moved.segments(index - from)[0].address(); };
     if (puts) {
@@ -44,8 +44,10 @@ int32_t Channel::askInTransit(EngineHost& host, const KeySpace& keySpace, PoolRe
   return code::OK;
 }
 
-int32_t Channel::reachInTransit(EngineConnection& connection, Transit::Lease& buffer) {
+int32_t Channel::reachInTransit(EngineHost& host, EngineConnection& connection, Transit::Lease& buffer) {
   if (!buffer) return code::ENGINE_ERROR;
+  // An engine that takes not even one is of no use.
+  if (connection.knowsNone()) return reach(host, connection, {&buffer.memory(), 1});
   try {
     connection.ensureRegistered({&buffer.memory(), 1});
     return code::OK;
@@ -54,7 +56,7 @@ int32_t Channel::reachInTransit(EngineConnection& connection, Transit::Lease& bu
   } catch (const std::exception&) {
     // As refused.
   }
-  // The engine has another buffer at least, from before it was OPEN; so it does not fail for this one.
+  // There is another, which a later call may get.
   buffer.drop();
   return code::ENGINE_ERROR;
 }

@@ -17,10 +17,20 @@ void EngineConnection::ensureRegistered(std::span<const std::shared_ptr<Memory>>
   std::lock_guard one(registering_);
   for (const std::shared_ptr<Memory>& memory : memories) {
     if (knows(*memory)) continue;
+    {
+      // So that what the engine knows can be noted.
+      std::lock_guard lock(mutex_);
+      registered_.reserve(registered_.size() + 1);
+    }
     engine->registerMemory(*memory);
     std::lock_guard lock(mutex_);
     registered_.push_back(memory);
   }
+}
+
+bool EngineConnection::knowsNone() {
+  std::lock_guard lock(mutex_);
+  return registered_.empty();
 }
 
 void EngineConnection::close() {
@@ -30,12 +40,15 @@ void EngineConnection::close() {
     std::lock_guard lock(mutex_);
     memories.swap(registered_);
   }
-  try {
-    for (const auto& memory : memories) engine->unregisterMemory(*memory);
-    engine->close();
-  } catch (const std::exception&) {
-    // The connection is given up either way.
-  }
+  // The connection is given up whatever these say.
+  const auto attempt = [](const auto& action) {
+    try {
+      action();
+    } catch (const std::exception&) {
+    }
+  };
+  for (const auto& memory : memories) attempt([&] { engine->unregisterMemory(*memory); });
+  attempt([&] { engine->close(); });
 }
 
 }  // namespace mooncake_kv

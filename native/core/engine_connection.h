@@ -35,6 +35,7 @@ class EngineConnection {
    * thread registers some.
    */
   void ensureRegistered(std::span<const std::shared_ptr<Memory>> memories);
+  bool knowsNone();
   /** Unregisters all memory and closes the engine; never throws, may take long. */
   void close();
 

@@ -78,11 +78,11 @@ std::shared_ptr<EngineConnection> EngineHost::connection() const {
   return state() == EngineState::open || state() == EngineState::closed ? connection_ : nullptr;
 }
 
-void EngineHost::useMemory(std::span<const std::shared_ptr<Memory>> memories) {
+void EngineHost::useMemory(std::span<const std::shared_ptr<Memory>> memories, uint64_t valueBytesMax) {
   if (!options_.traits.mayHang) return;
   const auto isHost = [](const auto& memory) { return memory->kind() == Memory::Kind::host; };
   // An engine that takes no more memory is to say so before it is OPEN.
-  const Transit::Lease first = std::any_of(memories.begin(), memories.end(), isHost) ? transit_.take(1) : Transit::Lease();
+  const Transit::Lease first = std::any_of(memories.begin(), memories.end(), isHost) ? transit_.take(valueBytesMax) : Transit::Lease();
   std::lock_guard lock(mutex_);
   const auto use = [&](const std::shared_ptr<Memory>& memory) {
     if (std::find(memories_.begin(), memories_.end(), memory) == memories_.end()) memories_.push_back(memory);

@@ -95,9 +95,9 @@ class EngineHost : public std::enable_shared_from_this<EngineHost> {
   Transit& transit() { return transit_; }
   /**
    * Memory that requests are going to name: registered before the engine is OPEN, else with the first request. Held until the end.
-   * Of a JavaScript thread's memory a buffer for values in transit is registered in its place.
+   * Of a JavaScript thread's memory a buffer for values in transit, of at most `valueBytesMax`, is registered in its place.
    */
-  void useMemory(std::span<const std::shared_ptr<Memory>> memories);
+  void useMemory(std::span<const std::shared_ptr<Memory>> memories, uint64_t valueBytesMax);
   /** The connection refused something that it cannot do without: FAILED. */
   void fail(const EngineConnection& connection, const Error& error);
 
@@ -126,7 +126,7 @@ class EngineHost : public std::enable_shared_from_this<EngineHost> {
   size_t laneOf(int32_t operation) const;
   void keepOpen();
   bool tryOpen();
-  void runAttempt(Attempt& attempt, uint32_t generation, const std::vector<std::shared_ptr<Memory>>& memories);
+  void runAttempt(Attempt& attempt, uint32_t generation);
   void lost(uint32_t generation, const std::string& reason);
   /** Closes a connection that nobody gets any more, unless a call hangs in it: then it goes when that call returns. */
   void letGo(std::shared_ptr<EngineConnection> connection, std::chrono::steady_clock::time_point deadline);

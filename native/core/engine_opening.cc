@@ -80,7 +80,7 @@ bool EngineHost::tryOpen() {
   const uint32_t generation = ++generation_;
   const auto self = shared_from_this();
   try {
-    startDetached("kv-open", [self, attempt, generation, memories = memories_] { self->runAttempt(*attempt, generation, memories); });
+    startDetached("kv-open", [self, attempt, generation] { self->runAttempt(*attempt, generation); });
   } catch (const std::exception& error) {
     change(lock, EngineState::down, std::make_unique<Error>(unreachable(std::string("there is no thread for its set-up: ") + error.what())));
     return false;
@@ -120,7 +120,7 @@ bool EngineHost::tryOpen() {
   return false;
 }
 
-void EngineHost::runAttempt(Attempt& attempt, uint32_t generation, const std::vector<std::shared_ptr<Memory>>& memories) {
+void EngineHost::runAttempt(Attempt& attempt, uint32_t generation) {
   std::shared_ptr<EngineConnection> connection;
   std::unique_ptr<Error> error;
   try {
@@ -134,7 +134,15 @@ void EngineHost::runAttempt(Attempt& attempt, uint32_t generation, const std::ve
       if (const auto host = weak.lock()) host->lost(generation, reason);
     });
     connection = std::make_shared<EngineConnection>(std::move(engine), true, generation);
-    connection->ensureRegistered(memories);
+    // What has been named while it opened, too.
+    for (size_t known = 0;;) {
+      std::unique_lock lock(mutex_);
+      const std::vector<std::shared_ptr<Memory>> memories = memories_;
+      lock.unlock();
+      if (memories.size() == known) break;
+      connection->ensureRegistered(memories);
+      known = memories.size();
+    }
   } catch (const Error& thrown) {
     error = std::make_unique<Error>(thrown);
   } catch (const std::exception& thrown) {

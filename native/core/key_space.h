@@ -1,6 +1,7 @@
 // How the numbers of a batch entry become a key and addresses.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -53,6 +54,8 @@ class KeySpace {
   /** Segments of a group in value order: a value is their plain concatenation. */
   std::span<const SegmentRule> segments(int32_t group) const { return groups_[static_cast<size_t>(group)]; }
   uint64_t valueBytes(int32_t group) const { return valueBytes_[static_cast<size_t>(group)]; }
+  /** Of the group with the largest values. */
+  uint64_t valueBytesMax() const { return valueBytes_.empty() ? 0 : *std::max_element(valueBytes_.begin(), valueBytes_.end()); }
   /** Blocks lie in memory of a JavaScript thread, or some of them. */
   bool borrowsBlocks() const { return borrowsBlocks_; }
   /** Memory that blocks lie in, each once. */

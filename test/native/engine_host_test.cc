@@ -112,7 +112,7 @@ TEST_F(EngineHostTest, ALostEngineIsReopenedWithItsMemory) {
     if (number == 2) gate.pass();
   };
   open();
-  host->useMemory(world.space->blockMemories());
+  host->useMemory(world.space->blockMemories(), world.space->valueBytesMax());
   waitFor(EngineState::open);
   Actor actor(host, world.id);
   actor.run(layout::OPERATION_PUT, {{0, 0}});

@@ -96,8 +96,12 @@ TEST_F(MooncakePlan, MiddlingSegmentsAreGatheredOfSmallValuesOnly) {
 
 TEST_F(MooncakePlan, NothingIsGatheredWithoutAStagingBuffer) {
   limits.stagingBytes = 0;
-  add(64, 1024);
-  EXPECT_FALSE(plan()[0].staged);
+  for (int index = 0; index < 40; index++) add(64, 1024);
+  // And so 15 values make a call, where 40 did.
+  for (const PlannedCall& call : plan()) {
+    EXPECT_FALSE(call.staged);
+    EXPECT_LE((call.to - call.from) * 64, limits.piecesMax);
+  }
 }
 
 TEST_F(MooncakePlan, AValueAboveALimitTravelsAlone) {

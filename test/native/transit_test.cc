@@ -23,6 +23,7 @@ struct Kept {
   std::vector<uint32_t> keysOfCalls;
   Engine::Lost lost;
   std::function<void(int32_t operation)> onRun;
+  std::function<void()> onOpen;
   std::function<void()> onRegister;
   /** What a call answers as a whole instead of running, after so many that ran. */
   int32_t failure = code::OK;
@@ -36,6 +37,7 @@ class MapEngine final : public Engine {
   explicit MapEngine(std::shared_ptr<Kept> kept) : kept_(std::move(kept)) {}
 
   void open(Lost lost) override {
+    if (kept_->onOpen) kept_->onOpen();
     std::lock_guard lock(kept_->mutex);
     kept_->lost = std::move(lost);
   }
@@ -129,9 +131,10 @@ class TransitTest : public testing::Test {
                              .retryFirst = std::chrono::milliseconds(1),
                              .retryLast = std::chrono::milliseconds(4),
                              .transitBuffersMax = buffersMax});
-    host->useMemory(keySpaces().find(id)->blockMemories());
+    useMemory();
     awaitOpen();
   }
+  void useMemory() { host->useMemory(keySpaces().find(id)->blockMemories(), keySpaces().find(id)->valueBytesMax()); }
   void awaitOpen() {
     waitUntil([&] { return host->state() == EngineState::open; });
   }
@@ -290,19 +293,25 @@ TEST_F(TransitTest, MemoryThatTheEngineRefusesIsLoudAtItsStartAndLaterFailsItsKe
   kept->onRegister = [&] {
     if (left.fetch_sub(1) <= 0) throw Error("REGISTRATION_REFUSED", "segments", "", "locked memory is limited", "Raise it.");
   };
-  std::atomic<bool> told{false};
-  host = EngineHost::open({.traits = {.lanes = {.shared = 2}, .mayHang = true},
-                           .make = [&] {
-                             if (!told) throw Error("UNREACHABLE", "engine", "", "nothing is there yet", "Wait.");
-                             return std::make_shared<MapEngine>(kept);
-                           },
-                           .retryFirst = std::chrono::milliseconds(1),
-                           .retryLast = std::chrono::milliseconds(4)});
-  host->useMemory(keySpaces().find(id)->blockMemories());
-  told = true;
+  kept->onOpen = [&] { gate.pass(); };
+  host = EngineHost::open({.traits = {.lanes = {.shared = 2}, .mayHang = true}, .make = [&] { return std::make_shared<MapEngine>(kept); }});
+  // It is named while the engine opens already.
+  waitUntil([&] { return gate.waiting.load() == 1; });
+  useMemory();
+  gate.open();
   waitUntil([&] { return host->state() == EngineState::failed; });
   EXPECT_EQ(host->status().error->remedy, "Raise it.");
   host->close(std::chrono::minutes(1));
+
+  // One that is named later still, by the first call.
+  host = EngineHost::open({.traits = {.lanes = {.shared = 2}, .mayHang = true}, .make = [&] { return std::make_shared<MapEngine>(kept); }});
+  awaitOpen();
+  {
+    Actor actor(host, id);
+    EXPECT_EQ(actor.run(layout::OPERATION_PUT, {{0, 0}}), (std::vector<int32_t>{code::REGISTRATION_REFUSED}));
+    EXPECT_EQ(host->state(), EngineState::failed);
+    host->close(std::chrono::minutes(1));
+  }
 
   left = 1;
   open();

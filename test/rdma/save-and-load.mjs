@@ -8,6 +8,7 @@ import { startPool } from "../../dist/pool/pool.js";
 
 const BLOCK = 16;
 const BLOCKS = 64;
+const BLOCK_BYTES = 65_536;
 const MIB = 2 ** 20;
 const LOAD_TIMEOUT_MS = 2_000;
 /** The wheel fails the read of a dead owner after 60 s; its store, which must be closed then, took another 10. */
@@ -18,14 +19,15 @@ const [protocol, device] = process.argv.slice(2);
 /** A serving loop with a stand-in for the model, one request at a time. */
 class Loop {
   #next = 1;
-  constructor(attached, pins) {
+  constructor(attached, pins, kv) {
     this.attached = attached;
     this.pins = pins;
-    this.kv = new Uint8Array(attached.kvMemory);
-    this.blockBytes = this.kv.length / BLOCKS;
+    this.kv = kv;
   }
-  static async attach(storePath) {
+  /** With KV memory of the runtime, or of the loop's `own`. */
+  static async attach(storePath, own) {
     const pins = new Map();
+    const rule = { offset: 0, strideBytes: BLOCK_BYTES, bytes: BLOCK_BYTES };
     const count = (ids, length, by) => {
       for (const id of ids.subarray(0, length)) pins.set(id, (pins.get(id) ?? 0) + by);
     };
@@ -50,6 +52,7 @@ class Loop {
       },
       environment: { ...process.env, MOONCAKE_CONFIG_PATH: storePath },
       logLevel: "warn",
+      kvMemory: own && { kind: "user", memory: own, segments: [[rule]] },
       blockPool: {
         pin: (ids, length) => count(ids, length, 1),
         unpin: (ids, length) => count(ids, length, -1),
@@ -58,7 +61,7 @@ class Loop {
     // Under emulation the engine opens later than the runtime waits for it.
     while ((await attached.dump()).engine.state !== "open")
       await new Promise((resolve) => setTimeout(resolve, 100));
-    return new Loop(attached, pins);
+    return new Loop(attached, pins, own ?? new Uint8Array(attached.kvMemory));
   }
   get pinned() {
     return [...this.pins.values()].filter((count) => count > 0).length;
@@ -138,7 +141,7 @@ class Loop {
     return blocks;
   }
   block(id) {
-    return this.kv.subarray(id * this.blockBytes, (id + 1) * this.blockBytes);
+    return this.kv.subarray(id * BLOCK_BYTES, (id + 1) * BLOCK_BYTES);
   }
 }
 
@@ -169,12 +172,26 @@ const packets = () =>
     ? 0
     : Number(readFileSync(`/sys/class/infiniband/${device}/ports/1/hw_counters/sent_pkts`, "utf8"));
 const before = packets();
-const [writer, reader] = [await Loop.attach(storePath), await Loop.attach(storePath)];
-const saved = await writer.save("saved", prompt(1), (id) => writer.block(id).fill(id));
-const loaded = await reader.load("loaded", prompt(1));
-const equal = loaded.blocks
-  .slice(0, loaded.kept / BLOCK)
-  .every((id, index) => Buffer.compare(reader.block(id), writer.block(saved.blocks[index])) === 0);
+const own = new Uint8Array(new SharedArrayBuffer(BLOCKS * BLOCK_BYTES));
+const [writer, reader, owning] = [
+  await Loop.attach(storePath),
+  await Loop.attach(storePath),
+  await Loop.attach(storePath, own),
+];
+/** What one saves and another loads. */
+async function share(from, to, seed) {
+  const saved = await from.save(`saved ${seed}`, prompt(seed), (id) =>
+    from.block(id).fill(seed * 50 + id),
+  );
+  const { found, kept, outcome, blocks } = await to.load(`loaded ${seed}`, prompt(seed));
+  const equal = blocks
+    .slice(0, kept / BLOCK)
+    .every((id, index) => Buffer.compare(to.block(id), from.block(saved.blocks[index])) === 0);
+  return { found, kept, outcome, equal };
+}
+const loaded = await share(writer, reader, 1);
+const intoOwn = await share(writer, owning, 3);
+const outOfOwn = await share(owning, reader, 4);
 await writer.save("again", prompt(2), (id) => writer.block(id).fill(id));
 const lost = await reader.load("lost", prompt(2), async () => {
   const { process: owner } = pool.owners[0];
@@ -189,7 +206,9 @@ const waited = performance.now();
 while (reader.pinned > 0 && performance.now() - waited < PATIENCE_MS) await reader.step();
 console.log(
   JSON.stringify({
-    loaded: { found: loaded.found, kept: loaded.kept, outcome: loaded.outcome, equal },
+    loaded,
+    intoOwn,
+    outOfOwn,
     lost: {
       ...lost,
       blocks: undefined,

@@ -57,6 +57,18 @@ void ChildEngine::close() {
   process_->awaitDeath();
 }
 
+namespace {
+
+/** Leaves `why` empty when there is no memory for it: nothing may keep `ask` from the end of the child. */
+void explain(std::string& why, const char* what, const char* detail) noexcept {
+  try {
+    why = std::string(what) + detail;
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace
+
 template <typename Read>
 int32_t ChildEngine::ask(std::span<const uint8_t> message, std::span<const int> descriptors, Read&& read) {
   if (message.size() > MESSAGE_BYTES_MAX) return code::ENGINE_ERROR;
@@ -79,9 +91,9 @@ int32_t ChildEngine::ask(std::span<const uint8_t> message, std::span<const int> 
     }
     if (outcome == Outcome::timedOut) why = "did not answer a call in time and was killed";
   } catch (const Malformed& malformed) {
-    why = std::string("sent a wrong answer and was killed: ") + malformed.what();
+    explain(why, "sent a wrong answer and was killed: ", malformed.what());
   } catch (const std::exception& error) {
-    why = std::string("could not be asked and was killed: ") + error.what();
+    explain(why, "could not be asked and was killed: ", error.what());
   }
   // Whether it still works on the call nobody knows, but a dead process writes into no block.
   process_->kill(why);

@@ -169,8 +169,9 @@ bool ChildProcess::isEnding() const {
 void ChildProcess::kill(const std::string& why) {
   std::lock_guard lock(mutex_);
   if (pid_ <= 0) return;
-  if (why_.empty()) why_ = why;
+  // First: with no memory for the reason it must be dead all the same.
   ::kill(pid_, SIGKILL);
+  if (why_.empty()) why_ = why;
 }
 
 void ChildProcess::end(Clock::time_point deadline) {

@@ -57,6 +57,8 @@ class MooncakeEngine final : public Engine {
   Store& store() const { return *connection_->pool->store; }
   int32_t runExists(PoolRequest& request);
   int32_t runRemove(PoolRequest& request);
+  /** With the buffer in which its values are gathered, if they are. */
+  std::pair<PlannedCall, Staging::Lease> nextCallStaged(const PoolRequest& request, uint32_t from);
   int32_t runPut(PoolRequest& request, Pool::Visit& visit);
   int32_t runGet(PoolRequest& request, Pool::Visit& visit);
   /** After a call that began at `began` and has transferred: whether its end can be taken for the end of its transfers. */

@@ -1,5 +1,6 @@
 // Requests of keys and values: cut into calls, each with its results read back.
 #include <algorithm>
+#include <utility>
 
 #include "core/codes.h"
 #include "core/copy.h"
@@ -96,13 +97,22 @@ int32_t MooncakeEngine::runRemove(PoolRequest& request) {
   return code::OK;
 }
 
+std::pair<PlannedCall, Staging::Lease> MooncakeEngine::nextCallStaged(const PoolRequest& request, uint32_t from) {
+  const PlannedCall call = nextCall(request, from, limits_);
+  if (!call.staged) return {call, Staging::Lease()};
+  if (Staging::Lease staging = connection_->pool->staging.take(); staging) return {call, std::move(staging)};
+  // All segments of such a call would be more pieces than the queue of transfers has room for.
+  CallLimits inPlace = limits_;
+  inPlace.stagingBytes = 0;
+  return {nextCall(request, from, inPlace), Staging::Lease()};
+}
+
 int32_t MooncakeEngine::runPut(PoolRequest& request, Pool::Visit& visit) {
   Transfer transfer;
   std::vector<int32_t> results;
   for (uint32_t from = 0; from < request.count();) {
     if (connection_->pool->isRetired()) return goDown(request, from, GIVEN_UP);
-    const PlannedCall call = nextCall(request, from, limits_);
-    const Staging::Lease staging = call.staged ? connection_->pool->staging.take() : Staging::Lease();
+    const auto [call, staging] = nextCallStaged(request, from);
     if (staging) gather(request, call, staging.data());
     fillTransfer(request, call, limits_, staging.data(), transfer);
     const auto began = Clock::now();
@@ -130,8 +140,7 @@ int32_t MooncakeEngine::runGet(PoolRequest& request, Pool::Visit& visit) {
   bool sizesDiffer = true;
   for (uint32_t from = 0; from < request.count();) {
     if (connection_->pool->isRetired()) return goDown(request, from, GIVEN_UP);
-    const PlannedCall call = nextCall(request, from, limits_);
-    const Staging::Lease staging = call.staged ? connection_->pool->staging.take() : Staging::Lease();
+    const auto [call, staging] = nextCallStaged(request, from);
     fillTransfer(request, call, limits_, staging.data(), transfer);
     // Before the get, as vLLM asks: a read may bring a value back into memory.
     if (options_.reportTiers) askTiers(request, transfer.keys, tiers);
