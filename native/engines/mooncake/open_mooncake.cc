@@ -24,6 +24,8 @@ void setVariables(const MooncakeOptions& options) {
   const auto setDefault = [](const char* name, const char* value) { setenv(name, value, 0); };
   // Above 1024 transfers at a time its TCP transport hangs for a minute and then fails every later call to that peer.
   setDefault("MC_TCP_MAX_QUEUED_TRANSFERS_PER_PEER", "32768");
+  // 4 by default. Each connection waits for an answer to each piece (call_plan.cc), which a network takes its time for.
+  setDefault("MC_TCP_LANES_PER_PEER", "8");
   // 20 attempts of 4.5 s each, all under the interpreter's lock. Some are needed: a port of its own may be taken.
   setDefault("MC_STORE_CLIENT_SETUP_RETRIES", "3");
   // 30 s by default, for which a transfer to a peer that hangs keeps a thread.
