@@ -88,9 +88,8 @@ TEST(IoThreads, ALaneThatHangsHoldsUpNoOther) {
 }
 
 TEST(IoThreads, NoMoreTasksOfALaneRunThanItsLimit) {
-  Lanes lanes({2, 3});
   Gate gate;
-  std::atomic<int> running{0}, most{0};
+  std::atomic<int> running{0}, most{0}, done{0};
   std::function<void()> work = [&] {
     const int now = ++running;
     int seen = most;
@@ -98,11 +97,14 @@ TEST(IoThreads, NoMoreTasksOfALaneRunThanItsLimit) {
     }
     gate.pass();
     running--;
+    done++;
   };
+  // Last, so that it ends first: its threads use all of the above.
+  Lanes lanes({2, 3});
   for (int task = 0; task < 6; task++) lanes.push(0, work);
   waitUntil([&] { return running.load() == 2; });
   gate.open();
-  waitUntil([&] { return running.load() == 0 && lanes.threads.busySince(monotonicNanoseconds()) == 0; });
+  waitUntil([&] { return done.load() == 6 && lanes.threads.busySince(monotonicNanoseconds()) == 0; });
   EXPECT_EQ(most, 2);
 }
 
