@@ -6,8 +6,6 @@
 namespace mooncake_kv {
 
 bool EngineConnection::knows(const Memory& memory) {
-  // It goes with its JavaScript thread, and a call that hangs would write into what comes after it: its values travel in transit.
-  if (mayHang_ && memory.kind() == Memory::Kind::host) return true;
   std::lock_guard lock(mutex_);
   return std::any_of(registered_.begin(), registered_.end(), [&](const auto& each) { return each.get() == &memory; });
 }

@@ -15,7 +15,6 @@ namespace mooncake_kv {
 /** Batches that are in the engine hold the connection; any thread. */
 class EngineConnection {
  private:
-  const bool mayHang_;
   /** Who registers; then the list. */
   std::mutex registering_;
   std::mutex mutex_;
@@ -23,16 +22,15 @@ class EngineConnection {
   std::vector<std::shared_ptr<Memory>> registered_;
 
  public:
-  EngineConnection(std::shared_ptr<Engine> engine, bool mayHang, uint32_t generation)
-      : mayHang_(mayHang), engine(std::move(engine)), generation(generation) {}
+  EngineConnection(std::shared_ptr<Engine> engine, uint32_t generation) : engine(std::move(engine)), generation(generation) {}
 
   const std::shared_ptr<Engine> engine;
   /** How many connections the host has tried to make, this one included. */
   const uint32_t generation;
 
   /**
-   * Throws Error when the engine refuses a memory. Returns at once for memory that it knows, or must not know, also while another
-   * thread registers some.
+   * Throws Error when the engine refuses a memory. Returns at once for memory that it knows, also while another thread registers
+   * some.
    */
   void ensureRegistered(std::span<const std::shared_ptr<Memory>> memories);
   bool knowsNone();

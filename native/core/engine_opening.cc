@@ -44,7 +44,7 @@ std::shared_ptr<EngineHost> EngineHost::open(Options options) {
   std::shared_ptr<Engine> engine = host->options_.make();
   engine->open([](const std::string&) {});
   std::unique_lock lock(host->mutex_);
-  host->connection_ = std::make_shared<EngineConnection>(std::move(engine), false, ++host->generation_);
+  host->connection_ = std::make_shared<EngineConnection>(std::move(engine), ++host->generation_);
   host->openings_++;
   host->change(lock, EngineState::open, nullptr);
   return host;
@@ -133,7 +133,7 @@ void EngineHost::runAttempt(Attempt& attempt, uint32_t generation) {
     engine->open([weak = weak_from_this(), generation](const std::string& reason) {
       if (const auto host = weak.lock()) host->lost(generation, reason);
     });
-    connection = std::make_shared<EngineConnection>(std::move(engine), true, generation);
+    connection = std::make_shared<EngineConnection>(std::move(engine), generation);
     // What has been named while it opened, too.
     for (size_t known = 0;;) {
       std::unique_lock lock(mutex_);

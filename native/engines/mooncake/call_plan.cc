@@ -39,18 +39,19 @@ bool isMany(const PoolRequest& request, uint32_t index, const CallLimits& limits
   return segments > limits.piecesMax || bytes <= segments * small;
 }
 
-/** Of a value in so many segments: larger when its pieces would not fit a call. */
-uint64_t pieceBytes(int32_t operation, uint64_t valueBytes, uint64_t segments, const CallLimits& limits) {
+/** Of a value in its segments, or gathered: larger when its pieces would not fit a call. */
+uint64_t pieceBytes(const PoolRequest& request, uint32_t index, bool gathered, const CallLimits& limits) {
+  const uint64_t segments = gathered ? 1 : request.segments(index).size();
   const uint64_t left = limits.piecesMax > segments ? limits.piecesMax - segments : 1;
-  return std::max(operation == layout::OPERATION_GET ? limits.getPieceBytes : limits.putPieceBytes, (valueBytes + left - 1) / left);
+  const uint64_t least = (request.valueBytes(index) + left - 1) / left;
+  return std::max(request.operation() == layout::OPERATION_GET ? limits.getPieceBytes : limits.putPieceBytes, least);
 }
 
 uint64_t piecesOf(uint64_t bytes, uint64_t pieceBytes) { return bytes / pieceBytes + (bytes % pieceBytes > 0); }
 
-uint64_t pieces(const PoolRequest& request, uint32_t index, bool staged, const CallLimits& limits) {
-  const uint64_t value = request.valueBytes(index);
-  if (staged) return piecesOf(value, pieceBytes(request.operation(), value, 1, limits));
-  const uint64_t each = pieceBytes(request.operation(), value, request.segments(index).size(), limits);
+uint64_t pieces(const PoolRequest& request, uint32_t index, bool gathered, const CallLimits& limits) {
+  const uint64_t each = pieceBytes(request, index, gathered, limits);
+  if (gathered) return piecesOf(request.valueBytes(index), each);
   uint64_t count = 0;
   for (const PoolSegment& segment : request.segments(index)) count += piecesOf(segment.bytes, each);
   return count;
@@ -96,11 +97,10 @@ void fillTransfer(const PoolRequest& request, const PlannedCall& call, const Cal
   transfer.clear();
   for (uint32_t index = call.from; index < call.to; index++) {
     transfer.keys.push_back(index);
-    const uint64_t value = request.valueBytes(index);
-    const uint64_t each = pieceBytes(request.operation(), value, staging == nullptr ? request.segments(index).size() : 1, limits);
+    const uint64_t each = pieceBytes(request, index, staging != nullptr, limits);
     if (staging != nullptr) {
-      addPieces(staging, value, each, transfer.pieces);
-      staging += value;
+      addPieces(staging, request.valueBytes(index), each, transfer.pieces);
+      staging += request.valueBytes(index);
     } else {
       for (const PoolSegment& segment : request.segments(index)) addPieces(segment.address(), segment.bytes, each, transfer.pieces);
     }
