@@ -158,13 +158,11 @@ void Channel::complete(Batch& batch) {
   batch.header_[layout::BATCH_ENGINE_MICROSECONDS] = microseconds(now - taken);
   batch.keySpace_.reset();
   batch.channel_.reset();
-  // From the push on the actor may use the slot again, so the native side lets go of it first.
-  batch.inFlight_.store(false, std::memory_order_release);
   pushCompletion(batch, status, microseconds(now - batch.submittedNanoseconds_));
   options_.wake(options_.wakeId);
 }
 
-void Channel::pushCompletion(const Batch& batch, int32_t status, int32_t microseconds) {
+void Channel::pushCompletion(Batch& batch, int32_t status, int32_t microseconds) {
   std::lock_guard lock(ringMutex_);
   const uint32_t tail = static_cast<uint32_t>(shared(words_[layout::CHANNEL_TAIL_WORD]).load(std::memory_order_relaxed));
   int32_t* completion = words_ + layout::CHANNEL_HEADER_WORDS + (tail & ringMask_) * layout::COMPLETION_WORDS;
@@ -174,6 +172,9 @@ void Channel::pushCompletion(const Batch& batch, int32_t status, int32_t microse
   completion[layout::COMPLETION_MICROSECONDS] = microseconds;
   // Release pairs with the load by a restarted actor that looks for batches still submitted.
   shared(batch.header_[layout::BATCH_STATE_WORD]).store(layout::BATCH_STATE_DONE, std::memory_order_release);
+  // After DONE, so that a restarted actor that hands the batch over again finds it in flight or done, never neither; and before
+  // the tail, because from there on the actor may use the slot again. Release pairs with the load at submit.
+  batch.inFlight_.store(false, std::memory_order_release);
   inFlight_.fetch_sub(1, std::memory_order_acq_rel);
   // Release pairs with the actor's load of the tail: results, header and ring entry are visible before it.
   shared(words_[layout::CHANNEL_TAIL_WORD]).store(static_cast<int32_t>(tail + 1), std::memory_order_release);

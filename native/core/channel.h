@@ -78,7 +78,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void complete(Batch& batch);
   /** After the thread of the channel's memory has ended: nobody waits for the batch any more. */
   void drop(Batch& batch);
-  void pushCompletion(const Batch& batch, int32_t status, int32_t microseconds);
+  void pushCompletion(Batch& batch, int32_t status, int32_t microseconds);
 
   const Options options_;
   int32_t* const words_;

@@ -207,8 +207,9 @@ export class Jobs {
 
   #freeRecord(job: number): void {
     if (this.isSave(job)) this.#savePages -= this.#rows.pagesOf(job);
-    this.#rows.free(job);
+    // Before its rows go: a successor that finds the record live reads them, and would die of what is half freed.
     this.#records.giveBack(job);
+    this.#rows.free(job);
   }
 
   /** The request left while the job runs: its blocks are quarantined until every rank has reported. */

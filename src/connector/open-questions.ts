@@ -90,11 +90,15 @@ export class OpenQuestions {
     return true;
   }
 
-  /** The lookup actor runs anew: it answers each slot's newest question once, older ones are forgotten. */
+  /** The lookup actor runs anew: it answers each slot's newest question once unless it did so, older ones are forgotten. */
   actorRestarted(): void {
     for (let slot = 0; slot < this.#outstanding.length; slot++)
-      if (this.#outstanding[slot] !== 0)
-        this.#outstanding[slot] = this.answer(slot) === NONE ? 1 : 0;
+      if (this.#outstanding[slot] !== 0) this.#outstanding[slot] = this.#isAnswered(slot) ? 0 : 1;
+  }
+
+  /** Discarded ones have no answer that shows: their `lookupDone` alone tells. */
+  #isAnswered(slot: number): boolean {
+    return this.#doneAttempt[slot] === this.#attempt[slot] || this.answer(slot) !== NONE;
   }
 
   /** The lookup actor was given up: nothing comes any more. */

@@ -16,6 +16,7 @@ import {
 } from "./support/generate.ts";
 import { gaugesAboveZero, settled } from "./support/gauges.ts";
 import { startServing } from "./support/serving.ts";
+import { unstuck } from "./support/stuck.ts";
 
 const ROUNDS = 6;
 const REQUESTS = 20;
@@ -83,7 +84,7 @@ test.each([
         });
       }
       for (const { prompt, abort, generating } of running) {
-        const answer = await generating.answer;
+        const answer = await unstuck(application, `answer, round ${round}`, generating.answer);
         const { reason } = answer.summary;
         if (!abort) expect(reason).toBe(FINISH_LENGTH);
         else expect([FINISH_LENGTH, FINISH_ABORTED]).toContain(reason);
@@ -92,12 +93,12 @@ test.each([
         // After an abort no more tokens are handed over, also when the scheduler had them all.
         if (!abort) expect(answer.tokens).toHaveLength(TOKENS);
       }
-      await Promise.all(kills);
+      await unstuck(application, `ends of threads, round ${round}`, Promise.all(kills));
       await expect.poll(() => runtime.healthy(), { timeout: 30_000, interval: 5 }).toBe(true);
       await settled(application);
     }
     expect(gaugesAboveZero(runtime)).toEqual({});
-    expect(await application.stop()).toBe(0);
+    expect(await unstuck(application, "stop", application.stop())).toBe(0);
   },
-  120_000,
+  300_000,
 );

@@ -126,6 +126,17 @@ describe("restarts", () => {
     expect(questions.outstanding(SLOT)).toBe(0);
   });
 
+  test("a new lookup actor does not answer again what its predecessor answered, though older questions were open", () => {
+    questions.ask(SLOT, 48, 2);
+    questions.discard(SLOT);
+    questions.ask(SLOT, 48, 2);
+    questions.discard(SLOT);
+    publish(2, LOOKUP_IDLE);
+    expect(questions.closed(SLOT, 2, false)).toBe(true);
+    questions.actorRestarted();
+    expect(questions.outstanding(SLOT)).toBe(0);
+  });
+
   test("an awaited message counts although the count was forgotten", () => {
     questions.ask(SLOT, 48, 2);
     publish(1, LOOKUP_HIT);

@@ -2,7 +2,7 @@
  * Goal: a scheduler side that dies loses no block and no job: its successor on the same tables pins what live jobs name and
  * waits for their reports. Method: a second pair of sides over the first one's tables.
  */
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import {
   epochState,
   JOB_ANSWERED_WORD,
@@ -17,6 +17,59 @@ import { IN_FLIGHT } from "../../src/connector/hooks.ts";
 import { jobChains } from "../../src/connector/jobs.ts";
 import { ConnectorBench } from "./connector-bench.ts";
 import { apply, loadDone, saveDone, startLoad, startSave } from "./connector-steps.ts";
+
+class Death extends Error {}
+
+afterEach(() => void vi.restoreAllMocks());
+
+/** Throws at store number `at` from here on, before it happens. */
+function dieAtStore(at: number): void {
+  let left = at;
+  const original = Atomics.store as (...given: unknown[]) => never;
+  vi.spyOn(Atomics, "store").mockImplementation((...given: unknown[]) => {
+    if (left-- === 0) throw new Death();
+    return original(...given);
+  });
+}
+
+/** The whole life of a load and a save. True: the side died at store number `at`. */
+function livesWithDeathAt(at: number): boolean {
+  const dead = new ConnectorBench();
+  const [loading, saving] = [dead.addRequest(100), dead.addRequest(100)];
+  let died = false;
+  dieAtStore(at);
+  try {
+    const load = startLoad(dead, loading, 32);
+    const save = startSave(dead, saving, 64);
+    loadDone(dead, load, OUTCOME_HIT);
+    saveDone(dead, save);
+    apply(dead);
+  } catch (error) {
+    if (!(error instanceof Death)) throw error;
+    died = true;
+  }
+  vi.restoreAllMocks();
+  const blockPages = new PageAllocator(dead.tables.blocks);
+  blockPages.adopt(jobChains(dead.tables));
+  const next = new ConnectorBench({ tables: dead.tables, blockPages });
+  next.sides.adopt();
+  const left = [...next.take("load"), ...next.take("save")];
+  for (const { kind, job } of left) {
+    if (kind === "load") loadDone(next, job, OUTCOME_HIT);
+    else saveDone(next, job);
+  }
+  apply(next);
+  expect([next.hooks.liveJobs(), next.hooks.quarantinedBlocks()]).toEqual([0, 0]);
+  expect(next.pinnedBlocks()).toEqual([]);
+  expect(blockPages.usedPages()).toBe(0);
+  return died;
+}
+
+test("a side that dies at any store of a job's life leaves nothing that its successor dies of", () => {
+  let stores = 0;
+  while (livesWithDeathAt(stores)) stores++;
+  expect(stores).toBeGreaterThanOrEqual(10);
+});
 
 test("live jobs are adopted with their pins; taken ones are waited for, untaken ones announced again, done ones closed", () => {
   const dead = new ConnectorBench();

@@ -47,12 +47,13 @@ export class Outboxes {
 
   /**
    * Supervisor, when an actor's thread has ended: frees the mailboxes from what it left half done, and wakes receivers that it
-   * may have died just before waking.
+   * may have died just before waking. It may have claimed the wake already, and nobody else would wake the receiver then: so
+   * the sleep word is not asked. One wake too many costs a turn; who has read all records needs none.
    */
   producerDied(producer: number): void {
     for (const [actor, mailbox] of this.#mailboxes.entries()) {
       mailbox.producerDied(producer);
-      if (mailbox.size() > 0 && mailbox.claimWake()) this.#wake(actor);
+      if (mailbox.size() > 0) this.#wake(actor);
     }
   }
 

@@ -31,16 +31,19 @@ export function finishRecovery(core: SchedulerCore): void {
   core.recovering = false;
   connector?.adopt();
   for (let slot = 0; slot < tables.dimensions.requestSlots; slot++) {
+    const record = tables.request(slot);
+    // Before the live word: the owner may give the slot to a new request between the two loads. The old generation is known as
+    // released then, and the new request's message is still to come; a new generation that is live is whole.
+    const generation = Atomics.load(tables.requests, record + REQUEST_GENERATION);
     // Pairs with the owner's store: line 0 of a live record is whole.
-    if (Atomics.load(tables.requests, tables.request(slot) + REQUEST_LIVE_WORD) === 1)
-      recoverRequest(core, slot);
+    if (Atomics.load(tables.requests, record + REQUEST_LIVE_WORD) === 1)
+      recoverRequest(core, slot, generation);
   }
 }
 
-function recoverRequest(core: SchedulerCore, slot: number): void {
+function recoverRequest(core: SchedulerCore, slot: number, generation: number): void {
   const { tables, states } = core;
   const record = tables.request(slot);
-  const generation = tables.requests[record + REQUEST_GENERATION]!;
   const state = stateOfStatus(tables.requests[record + REQUEST_STATUS]!, generation);
   // Released, and the owner has yet to see it: a new request of this slot has a new generation.
   if (state === STATE_RELEASED) return;

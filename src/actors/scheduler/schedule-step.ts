@@ -11,8 +11,8 @@ import { scheduleNext, tokensDue } from "./sequences.ts";
  */
 export function schedule(core: SchedulerCore): void {
   const { step, context } = core;
-  if (step.fence !== 0) return;
   core.roomAtMs = Infinity;
+  if (step.fence !== 0) return;
   step.sequences = 0;
   if (step.inFlight === 0 && core.syncLoads === 0) fill(core);
   else if (core.admissionDue) admit(core);
