@@ -103,7 +103,7 @@ export class WorkerSide {
 
   /**
    * A loader or saver runs anew. Its predecessor may have died between taking a message and marking its job as taken; such
-   * jobs are sent again. The successor drops the repetition of one whose message is still in its mailbox.
+   * jobs are sent again. The successor drops the repetition of one that it has, or whose message is still in its mailbox.
    */
   actorRestarted(actor: number): void {
     const kind = actor === ACTOR_LOADER ? JOB_KIND_LOAD : JOB_KIND_SAVE;
@@ -112,8 +112,9 @@ export class WorkerSide {
       const at = tables.job(job);
       if (this.#started[job] !== 1 || tables.jobs[at + JOB_KIND] !== kind) continue;
       // Pairs with the loader's and the saver's store when they take a job.
-      if (stateOf(Atomics.load(tables.jobs, at + JOB_STATE_WORD)) !== JOB_STATE_NEW) continue;
-      this.#sendJob(kind === JOB_KIND_LOAD ? "load" : "save", job);
+      const state = stateOf(Atomics.load(tables.jobs, at + JOB_STATE_WORD));
+      if (state === JOB_STATE_NEW || !this.#isOnlyRank(job))
+        this.#sendJob(kind === JOB_KIND_LOAD ? "load" : "save", job);
     }
   }
 
@@ -203,8 +204,7 @@ export class WorkerSide {
       // Pairs with the loader's and saver's Atomics.or.
       const answered = Atomics.load(tables.jobs, at + JOB_ANSWERED_WORD) & (1 << this.#worker);
       if (answered !== 0 || !handedOut) this.#adopted.push(job);
-      // Of several ranks one may have been told before we died and another not: the state is the job's, not the rank's.
-      else if (state === JOB_STATE_NEW || tables.jobs[at + JOB_RANKS] !== 1 << this.#worker)
+      else if (state === JOB_STATE_NEW || !this.#isOnlyRank(job))
         this.#sendJob(save ? "save" : "load", job);
     }
   }
@@ -218,6 +218,12 @@ export class WorkerSide {
     return (
       Atomics.load(tables.jobs, at + JOB_LIVE_WORD) !== 0 && tables.jobs[at + JOB_KIND] === kind
     );
+  }
+
+  /** Otherwise the job's state says nothing of this rank: another one's message may have been taken, and ours may be lost. */
+  #isOnlyRank(job: number): boolean {
+    const { tables } = this.#ports;
+    return tables.jobs[tables.job(job) + JOB_RANKS] === 1 << this.#worker;
   }
 
   #sendJob(kind: "load" | "save", job: number): void {
