@@ -89,6 +89,10 @@ export class SimulatedChannel {
     return attachNativeChannel({ words, shape, binding: this, channelId: 0, epoch });
   }
 
+  get words(): Int32Array {
+    return this.#channel.words;
+  }
+
   /** Batches whose completion is not in the ring yet. */
   inFlight(): number {
     return this.#inFlight;
@@ -98,7 +102,9 @@ export class SimulatedChannel {
   channelSubmit(_channelId: number, slot: number): void {
     const at = this.#channel.batch(slot);
     const { words } = this.#channel;
-    if (this.#taken[slot] === 1 || words[at + BATCH_STATE_WORD] !== BATCH_STATE_SUBMITTED)
+    // Pairs with the actor's publishing store.
+    const state = Atomics.load(words, at + BATCH_STATE_WORD);
+    if (this.#taken[slot] === 1 || state !== BATCH_STATE_SUBMITTED)
       brokenInvariant("batch is in flight already, or not submitted", slot);
     this.#taken[slot] = 1;
     this.#inFlight++;

@@ -2,10 +2,11 @@
 // answer is the model's truth, the pool holds no wrong byte, and all gauges (slots, pages, pins, jobs, batches, quarantined
 // blocks, mailboxes) are back at zero after an orderly shutdown.
 // Method: one thread, a virtual clock, everything drawn from the seed: sizes, settings, requests, aborts, drops of the local
-// cache, failed, slow and lost I/O, outages, frozen threads, messages that come twice, deaths of every actor in the middle of
-// a step. The next token of the simulated model is a hash of all KV bytes reached through the block table, so a wrong block is
-// a wrong text; what lies in the pool is compared with values computed by other code. 1,000 seeds are fixed, 2,000 come from
-// the commit id. Which interesting situations occurred is counted over the fixed seeds, and must not fall below the limits.
+// cache, failed, slow and lost I/O, outages, frozen threads, messages that come twice, deaths of every actor: at a context call
+// that others see or before an operation on a shared word, so between two stores too, and again while its successor takes over.
+// The next token of the simulated model is a hash of all KV bytes reached through the block table, so a wrong block is a wrong
+// text; what lies in the pool is compared with values computed by other code. 1,000 seeds are fixed, 2,000 come from the
+// commit id. Which interesting situations occurred is counted over the fixed seeds, and must not fall below the limits.
 // MUTATIONS.md lists the faults that were put into the product to see that these runs find them.
 import { describe, expect, test } from "vitest";
 

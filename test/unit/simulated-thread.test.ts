@@ -1,9 +1,10 @@
-// Goal: a simulated thread steps when it is awake, due and not frozen, and its actor dies at exactly the context call that was
-// drawn, with what it did before that call done. Method: a thread whose actor makes a known row of context calls in each step.
-import { beforeEach, expect, test } from "vitest";
+// Goal: a simulated thread steps when it is awake, due and not frozen, and its actor dies at exactly the place that was drawn,
+// a context call or an operation on a shared word, with what it did before done and nothing after. Method: a thread whose actor
+// makes a known row of context calls, or of stores, in each step.
+import { beforeEach, describe, expect, test } from "vitest";
 
 import type { SimulatedContext } from "../../src/actors/hosts/simulated/mortal-context.ts";
-import { SimulatedThread } from "../../src/actors/hosts/simulated/thread.ts";
+import { SimulatedThread, type SimulatedActor } from "../../src/actors/hosts/simulated/thread.ts";
 import type { Actor, ActorContext } from "../../src/actors/step.ts";
 import { ACTOR_LOOKUP, ACTOR_SCHEDULER } from "../../src/actors/messages.ts";
 import type { Tables } from "../../src/blocks/tables.ts";
@@ -46,14 +47,17 @@ function createContext(): SimulatedContext {
 
 beforeEach(() => {
   done = [];
-  thread = new SimulatedThread({
-    actor: ACTOR_LOOKUP,
-    attachEngine: () => ({ release: () => done.push("release") }) as unknown as EngineChannel,
-    create: (epoch, context): Actor => {
-      expect(context.epoch).toBe(epoch);
-      return { step: () => step(context), idle: () => true };
+  thread = new SimulatedThread(
+    {
+      actor: ACTOR_LOOKUP,
+      attachEngine: () => ({ release: () => done.push("release") }) as unknown as EngineChannel,
+      create: (epoch, context): Actor => {
+        expect(context.epoch).toBe(epoch);
+        return { step: () => step(context), idle: () => true };
+      },
     },
-  });
+    [],
+  );
   thread.revive(10, createContext);
 });
 
@@ -111,4 +115,114 @@ test("a fault of the actor's own is no simulated death", () => {
     },
   }));
   expect(() => thread.step(INBOX, TABLES)).toThrow("mailbox is full");
+});
+
+describe("between two stores", () => {
+  const words = new Int32Array(new SharedArrayBuffer(64));
+  const genuine = { ...Object.getOwnPropertyDescriptors(Atomics) };
+
+  /** A plain store between each two operations shows how far the actor got. */
+  function operate(context: ActorContext): number {
+    words[0] = 1;
+    Atomics.store(words, 8, 1);
+    words[0] = 2;
+    Atomics.add(words, 8, 1);
+    words[0] = 3;
+    context.send(ACTOR_SCHEDULER, { kind: "actorGone", actor: ACTOR_LOOKUP });
+    words[0] = 4;
+    Atomics.compareExchange(words, 8, 2, 3);
+    words[0] = Atomics.load(words, 8) + 2;
+    return NEXT_MS;
+  }
+
+  function start(run: (context: ActorContext) => number, plan: Partial<SimulatedActor> = {}): void {
+    words.fill(0);
+    const create = (_epoch: number, context: ActorContext): Actor => ({
+      step: () => run(context),
+      idle: () => true,
+    });
+    thread = new SimulatedThread({ actor: ACTOR_LOOKUP, create, ...plan }, [words]);
+    // The host's own operations inside of a call are not the actor's.
+    const send = (): void => void Atomics.load(words, 0);
+    thread.revive(10, () => ({ ...createContext(), send }));
+  }
+
+  test.each([
+    [1, 1, 0],
+    [2, 2, 1],
+    [3, 3, 2],
+    [4, 4, 2],
+    [5, 4, 3],
+  ])("it dies before operation %i", (places, plain, shared) => {
+    start(operate);
+    thread.dieAfter(places);
+    expect(thread.step(INBOX, TABLES)).toBe(false);
+    expect([words[0], words[8]]).toEqual([plain, shared]);
+  });
+
+  test("whatever happened, the operations are the genuine ones after a step", () => {
+    start(operate);
+    for (const places of [Infinity, 2, 9]) {
+      thread.dieAfter(places);
+      thread.step(INBOX, TABLES);
+      expect(Object.getOwnPropertyDescriptors(Atomics)).toEqual(genuine);
+    }
+    expect(words[0]).toBe(5);
+  });
+
+  test("what catch and finally do after the death has not happened", () => {
+    start((context) => {
+      try {
+        operate(context);
+      } catch {
+        words[1] = 1;
+        try {
+          Atomics.store(words, 9, 1);
+        } finally {
+          words[2] = 1;
+        }
+      }
+      return NEXT_MS;
+    });
+    thread.dieAfter(2);
+    expect(thread.step(INBOX, TABLES)).toBe(false);
+    expect([...words.subarray(0, 10)]).toEqual([2, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
+  });
+
+  test("a death that the actor's code swallows is one all the same", () => {
+    start((context) => {
+      try {
+        return operate(context);
+      } catch {
+        return NEXT_MS;
+      }
+    });
+    thread.dieAfter(3);
+    expect(thread.step(INBOX, TABLES)).toBe(false);
+    expect(words[0]).toBe(3);
+  });
+
+  test("a successor may die while it is made, and the next one lives", () => {
+    const made: number[] = [];
+    start(operate, {
+      create: (epoch, context): Actor => {
+        Atomics.store(words, 12, epoch);
+        made.push(epoch);
+        return { step: () => operate(context), idle: () => true };
+      },
+    });
+    thread.end();
+    thread.dieAfter(1);
+    expect(thread.revive(20, createContext)).toBe(false);
+    expect([thread.epoch, thread.instance, thread.dueMs(), words[12]]).toEqual([
+      2,
+      undefined,
+      Infinity,
+      1,
+    ]);
+    thread.end();
+    expect(thread.revive(30, createContext)).toBe(true);
+    expect([thread.epoch, thread.dueMs(), words[12]]).toEqual([3, 30, 3]);
+    expect(made).toEqual([1, 3]);
+  });
 });

@@ -17,6 +17,8 @@ export interface FaultPlan {
   readonly outages: readonly (readonly [downMs: number, upMs: number])[];
   readonly deaths: readonly PlannedDeath[];
   readonly deathsAtEvents: readonly DeathAtEvent[];
+  /** For each death in turn, at which place to die the successor dies; 0: it does not. */
+  readonly deathsOfSuccessors: readonly number[];
   /** Threads that get no processor for a while. */
   readonly freezes: readonly {
     readonly atMs: number;
@@ -28,19 +30,19 @@ export interface FaultPlan {
   readonly modelFailure: number;
 }
 
-/** When, which actor (ACTOR_ number), after how many calls of its next step (0: between steps). */
+/** When, which actor (ACTOR_ number), at which place to die of its next steps (0: between steps). */
 export interface PlannedDeath {
   readonly atMs: number;
   readonly actor: number;
-  readonly calls: number;
+  readonly places: number;
 }
 
-/** The `occurrence`-th event of that name kills `actor` within its next `calls` calls. */
+/** After the `occurrence`-th event of that name `actor` dies, at its `places`-th place to die. */
 export interface DeathAtEvent {
   readonly event: TraceEventName;
   readonly occurrence: number;
   readonly actor: number;
-  readonly calls: number;
+  readonly places: number;
 }
 
 export const NO_FAULTS: FaultPlan = {
@@ -55,6 +57,7 @@ export const NO_FAULTS: FaultPlan = {
   outages: [],
   deaths: [],
   deathsAtEvents: [],
+  deathsOfSuccessors: [],
   freezes: [],
   repeats: 0,
   modelFailure: 0,
@@ -83,13 +86,15 @@ const DEADLY_EVENTS: readonly TraceEventName[] = [
 ];
 /** Scheduler, lookup, loader, saver, model. */
 const MORTAL_ACTORS = 5;
+/** More places to die than the longest steps have (331 were seen); one step in a hundred has more than 40, one in two at most 7. */
+const PLACES_MAX = 500;
 
 export function planFaults(random: SeededRandom, spanMs: number): FaultPlan {
   const sometimes = (probability: number, most: number): number =>
     random.chance(probability) ? random.next() * most : 0;
   const several = <Item>(probability: number, most: number, draw: () => Item): Item[] =>
     random.chance(probability) ? Array.from({ length: 1 + random.below(most) }, draw) : [];
-  const calls = (): number => random.below(random.chance(0.5) ? 6 : 40);
+  const places = (): number => (random.chance(0.1) ? 0 : drawPlaces(random));
   return {
     keyFailure: sometimes(0.4, 0.3),
     batchFailure: sometimes(0.3, 0.3),
@@ -104,11 +109,12 @@ export function planFaults(random: SeededRandom, spanMs: number): FaultPlan {
       ...several(0.5, 4, () => ({
         atMs: random.next() * spanMs * 1.5,
         actor: random.below(MORTAL_ACTORS),
-        calls: calls(),
+        places: places(),
       })),
       ...(random.chance(0.1) ? severalAtOnce(random, spanMs) : []),
     ],
-    deathsAtEvents: several(0.4, 3, () => deathAtEvent(random, calls())),
+    deathsAtEvents: several(0.4, 3, () => deathAtEvent(random, places())),
+    deathsOfSuccessors: several(0.4, 3, () => (random.chance(0.3) ? 0 : drawPlaces(random))),
     freezes: several(0.3, 3, () => ({
       atMs: random.next() * spanMs,
       actor: random.below(MORTAL_ACTORS),
@@ -126,20 +132,25 @@ export function planFaults(random: SeededRandom, spanMs: number): FaultPlan {
   };
 }
 
-function deathAtEvent(random: SeededRandom, calls: number): DeathAtEvent {
+/** Evenly by the logarithm: as often below 4 as from 125 on. */
+function drawPlaces(random: SeededRandom): number {
+  return Math.floor(PLACES_MAX ** random.next());
+}
+
+function deathAtEvent(random: SeededRandom, places: number): DeathAtEvent {
   // Loads are rarer than saves, and as delicate: half of these deaths fall into one, of the scheduler or the loader.
   if (random.chance(0.5))
     return {
       event: random.chance(0.5) ? "loadBegin" : "getSubmitted",
       occurrence: 1 + random.below(4),
       actor: random.chance(0.5) ? ACTOR_SCHEDULER : ACTOR_LOADER,
-      calls: random.below(6),
+      places,
     };
   return {
     event: DEADLY_EVENTS[random.below(DEADLY_EVENTS.length)] ?? "saveBegin",
     occurrence: 1 + random.below(8),
     actor: random.below(MORTAL_ACTORS),
-    calls,
+    places,
   };
 }
 
@@ -149,7 +160,7 @@ function severalAtOnce(random: SeededRandom, spanMs: number): PlannedDeath[] {
   const deaths: PlannedDeath[] = [];
   for (let actor = 0; actor < MORTAL_ACTORS; actor++)
     if (random.chance(0.7))
-      deaths.push({ atMs: atMs + random.next(), actor, calls: random.below(4) });
+      deaths.push({ atMs: atMs + random.next(), actor, places: drawPlaces(random) });
   return deaths;
 }
 

@@ -73,8 +73,8 @@ function schedulePlan(world: World): void {
   const { clock } = host;
   for (const request of plan.requests)
     clock.schedule(request.arrivalMs, () => driver.arrive(request));
-  for (const { atMs, actor, calls } of plan.faults.deaths)
-    clock.schedule(atMs, () => host.armDeath(actor, calls));
+  for (const { atMs, actor, places } of plan.faults.deaths)
+    clock.schedule(atMs, () => host.armDeath(actor, places));
   for (const { atMs, actor, forMs } of plan.faults.freezes)
     clock.schedule(atMs, () => host.freeze(actor, forMs));
   for (const [ticket, atMs] of plan.dropsMs.entries())

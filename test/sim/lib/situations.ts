@@ -1,4 +1,4 @@
-import type { SimulatedObserver } from "../../../src/actors/hosts/simulated/host.ts";
+import type { DeathMoment, SimulatedObserver } from "../../../src/actors/hosts/simulated/host.ts";
 import { MESSAGE_KINDS } from "../../../src/actors/mailbox/codec.ts";
 import {
   ACTOR_FRONT_END,
@@ -71,11 +71,12 @@ export class Situations implements SimulatedObserver {
     this.#mix(actor + 1);
   }
 
-  died(actor: number, epoch: number, inStep: boolean): void {
-    this.#log?.(`${ACTOR_NAMES[actor]} ${epoch} dies${inStep ? " in the middle of a step" : ""}`);
+  died(actor: number, epoch: number, moment: DeathMoment): void {
+    this.#log?.(`${ACTOR_NAMES[actor]} ${epoch} dies ${moment}`);
     this.#mix(1000 + actor);
     this.count(`${ACTOR_NAMES[actor]} dies`);
-    if (inStep) this.count(`${ACTOR_NAMES[actor]} dies in the middle of a step`);
+    if (moment !== "between steps") this.count(`${ACTOR_NAMES[actor]} dies ${moment}`);
+    if (epoch > 1 && moment === "in a step") this.count(`successor of ${ACTOR_NAMES[actor]} dies`);
     this.#dead.add(actor);
     if (this.#dead.size > 1) this.count("several actors are dead at once");
     if (actor === 0 && this.#jobsLive(JOB_KIND_LOAD)) this.count("scheduler dies during a load");

@@ -61,16 +61,19 @@ function addStoreActors({ host, tables, workers, lookups, loads, saves }: ActorP
   host.add({
     actor: ACTOR_LOOKUP,
     attachEngine: (epoch) => lookups.attach(epoch),
+    engineWords: lookups.words,
     create: () => new LookupActor({ tables, rules, keySpace }),
   });
   host.add({
     actor: ACTOR_LOADER,
     attachEngine: (epoch) => loads.attach(epoch),
+    engineWords: loads.words,
     create: () => new LoaderActor({ tables, workers, rules }),
   });
   host.add({
     actor: ACTOR_SAVER,
     attachEngine: (epoch) => saves.attach(epoch),
+    engineWords: saves.words,
     create: () => new SaverActor({ tables, workers, rules }),
   });
 }

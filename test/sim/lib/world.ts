@@ -1,4 +1,4 @@
-import { SimulatedHost } from "../../../src/actors/hosts/simulated/host.ts";
+import { SimulatedHost, type SimulatedObserver } from "../../../src/actors/hosts/simulated/host.ts";
 import { SIMULATED_KV_BYTES_PER_TOKEN } from "../../../src/actors/hosts/simulated/model-truth.ts";
 import { SeededRandom } from "../../../src/actors/hosts/simulated/random.ts";
 import {
@@ -166,7 +166,17 @@ function createHost(
     events.set(event, occurrence);
     for (const death of faults.deathsAtEvents)
       if (death.event === event && death.occurrence === occurrence)
-        host.clock.schedule(0, () => host.armDeath(death.actor, death.calls));
+        host.clock.schedule(0, () => host.armDeath(death.actor, death.places));
+  };
+  let deaths = 0;
+  const observer: SimulatedObserver = {
+    sent: (actor, message, repeated) => situations.sent(actor, message, repeated),
+    stepped: (actor) => situations.stepped(actor),
+    died: (actor, epoch, moment) => {
+      situations.died(actor, epoch, moment);
+      const places = faults.deathsOfSuccessors[deaths++] ?? 0;
+      if (places > 0) host.armDeath(actor, places);
+    },
   };
   const host: SimulatedHost = new SimulatedHost({
     tables,
@@ -176,7 +186,7 @@ function createHost(
     mailboxCapacities: capacities,
     wakeDelayMsMax: 1,
     restartDelayMsMax: 20,
-    observer: situations,
+    observer,
     readMembership: () => membership(host.clock.nowMs),
     trace: () => ({
       record: (event, slot, _generation, first, second) => {

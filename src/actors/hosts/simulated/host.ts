@@ -39,21 +39,27 @@ export interface SimulatedObserver {
   /** `repeated`: a second copy. */
   sent(actor: number, message: Message, repeated: boolean): void;
   stepped(actor: number): void;
-  died(actor: number, epoch: number, inStep: boolean): void;
+  died(actor: number, epoch: number, moment: DeathMoment): void;
 }
+
+/** Between two steps, in the middle of one, or before the first, while it takes over from its predecessor. */
+export type DeathMoment = "between steps" | "in a step" | "at its start";
 
 /**
  * Runs the same actors as the thread host, in one thread, on a virtual clock, in a seeded order, with seeded deaths.
  *
- * Order: of all actors that are awake now one is drawn at random and steps once. Nothing else happens between the context
- * calls of one step, so a race inside a step is not found here; the thread tests and ThreadSanitizer look for those.
+ * Order: of all actors that are awake now one is drawn at random and steps once. Nothing else happens during a step, so a race
+ * inside of one is not found here; the thread tests and ThreadSanitizer look for those. Deaths are finer: an actor may die at any
+ * context call that others see, and before any operation on a shared word.
  */
 export class SimulatedHost {
   readonly clock = new EventQueue();
   #deathsEnded = false;
   readonly #deaths = new Int32Array(ACTOR_COUNT);
   readonly #options: SimulatedHostOptions;
-  readonly #mailboxes: Mailbox[] = [];
+  readonly #mailboxWords: readonly Int32Array[];
+  /** Consumer's ends; producers use them too, in turn. */
+  readonly #mailboxes: Mailbox[];
   readonly #threads: (SimulatedThread | undefined)[] = Array.from(
     { length: ACTOR_COUNT },
     () => undefined,
@@ -61,17 +67,19 @@ export class SimulatedHost {
 
   constructor(options: SimulatedHostOptions) {
     this.#options = options;
-    for (let actor = 0; actor < ACTOR_COUNT; actor++) {
-      const words = new Int32Array(
-        new SharedArrayBuffer(mailboxWords(options.mailboxCapacities[actor]!) * 4),
-      );
+    this.#mailboxWords = Array.from({ length: ACTOR_COUNT }, (_, actor) => {
+      const bytes = mailboxWords(options.mailboxCapacities[actor]!) * 4;
+      const words = new Int32Array(new SharedArrayBuffer(bytes));
       Mailbox.initialise(words);
-      this.#mailboxes.push(new Mailbox(words));
-    }
+      return words;
+    });
+    this.#mailboxes = this.#mailboxWords.map((words) => new Mailbox(words));
   }
 
   add(plan: SimulatedActor): void {
-    const thread = new SimulatedThread(plan);
+    const { requests, jobs, steps, logprobs, blocks, tokens, hashes } = this.#options.tables;
+    const arenas = [blocks, tokens, hashes].map(({ words }) => words);
+    const thread = new SimulatedThread(plan, [requests, jobs, steps, logprobs, ...arenas]);
     this.#threads[plan.actor] = thread;
     this.#revive(thread);
   }
@@ -128,12 +136,15 @@ export class SimulatedHost {
     thread.wakeAt(this.clock.nowMs + this.#options.random.next() * this.#options.wakeDelayMsMax);
   }
 
-  /** Lets the actor die in the middle of its next step, at its `calls`-th context call (or between steps: 0). */
-  armDeath(actor: number, calls: number): void {
+  /**
+   * Lets the actor die in the middle of its next step, at its `places`-th place to die (or between steps: 0). Of a dead one it is
+   * the successor that dies, from its making on.
+   */
+  armDeath(actor: number, places: number): void {
     const thread = this.#threads[actor];
-    if (thread?.instance === undefined || this.#deathsEnded) return;
-    if (calls === 0) this.#kill(thread, false);
-    else thread.dieAfter(calls);
+    if (thread === undefined || this.#deathsEnded) return;
+    if (places > 0) thread.dieAfter(places);
+    else if (thread.instance !== undefined) this.#kill(thread, "between steps");
   }
 
   deathsOf(actor: number): number {
@@ -178,26 +189,35 @@ export class SimulatedHost {
     const { actor } = thread.plan;
     this.#options.observer?.stepped(actor);
     const mailbox = this.#mailboxes[actor]!;
-    if (!thread.step({ next: () => mailbox.pop() }, this.#options.tables)) this.#kill(thread, true);
+    if (!thread.step({ next: () => mailbox.pop() }, this.#options.tables))
+      this.#kill(thread, "in a step");
     else if (mailbox.size() > 0) this.wake(actor);
   }
 
-  #kill(thread: SimulatedThread, inStep: boolean): void {
+  #kill(thread: SimulatedThread, moment: DeathMoment): void {
     const { actor } = thread.plan;
-    this.#options.observer?.died(actor, thread.epoch, inStep);
     thread.end();
     this.#deaths[actor]!++;
-    this.clock.schedule(this.#options.random.next() * this.#options.restartDelayMsMax, () => {
-      this.#revive(thread);
-      for (const other of this.#threads) {
-        if (other === undefined || other === thread) continue;
-        this.send(other.plan.actor, { kind: "actorRestarted", actor, epoch: thread.epoch });
-      }
-    });
+    this.clock.schedule(this.#options.random.next() * this.#options.restartDelayMsMax, () =>
+      this.#restart(thread),
+    );
+    this.#options.observer?.died(actor, thread.epoch, moment);
   }
 
-  #revive(thread: SimulatedThread): void {
-    thread.revive(this.clock.nowMs, () => this.#context(thread));
+  /** Others are told of a successor that is there. */
+  #restart(thread: SimulatedThread): void {
+    const { actor } = thread.plan;
+    // What its predecessor knew of the mailbox and had not stored is gone.
+    this.#mailboxes[actor] = new Mailbox(this.#mailboxWords[actor]!);
+    if (!this.#revive(thread)) return this.#kill(thread, "at its start");
+    for (const other of this.#threads) {
+      if (other === undefined || other === thread) continue;
+      this.send(other.plan.actor, { kind: "actorRestarted", actor, epoch: thread.epoch });
+    }
+  }
+
+  #revive(thread: SimulatedThread): boolean {
+    return thread.revive(this.clock.nowMs, () => this.#context(thread));
   }
 
   #context({ plan, epoch, engine }: SimulatedThread): SimulatedContext {

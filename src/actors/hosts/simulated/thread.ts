@@ -1,7 +1,7 @@
 import type { Tables } from "../../../blocks/tables.ts";
 import type { EngineChannel } from "../../../store/engine.ts";
-import { ACTOR_NAMES } from "../../messages.ts";
 import type { Actor, ActorContext, Inbox } from "../../step.ts";
+import { Lifetime } from "./lifetime.ts";
 import { mortalContext, type SimulatedContext } from "./mortal-context.ts";
 
 export interface SimulatedActor {
@@ -10,14 +10,13 @@ export interface SimulatedActor {
   readonly create: (epoch: number, context: ActorContext) => Actor;
   /** Attaches the engine channel for an epoch; absent for actors without one. */
   readonly attachEngine?: (epoch: number) => EngineChannel;
+  /** Of that channel. */
+  readonly engineWords?: Int32Array;
 }
-
-/** Thrown out of a context call to end an actor in the middle of a step, as a terminated thread ends between two stores. */
-class SimulatedDeath extends Error {}
 
 /**
  * What the thread of one actor is to the simulator: when it steps next, the incarnation that runs on it (none between a death
- * and the restart), and how many context calls that one has to live.
+ * and the restart), and how long that one has to live.
  */
 export class SimulatedThread {
   readonly plan: SimulatedActor;
@@ -30,11 +29,13 @@ export class SimulatedThread {
   #wakeMs = Infinity;
   #deadlineMs = Infinity;
   #frozenMs = 0;
-  /** Context calls left before the actor dies in the middle of a step; Infinity: it does not. */
-  #callsToDeath = Infinity;
+  readonly #lifetime: Lifetime;
 
-  constructor(plan: SimulatedActor) {
+  /** `tables`: all words that actors share. */
+  constructor(plan: SimulatedActor, tables: readonly Int32Array[]) {
     this.plan = plan;
+    const { engineWords } = plan;
+    this.#lifetime = new Lifetime(engineWords === undefined ? tables : [...tables, engineWords]);
   }
 
   /** When the actor steps next; Infinity for a dead one. */
@@ -49,39 +50,38 @@ export class SimulatedThread {
   freezeUntil(timeMs: number): void {
     this.#frozenMs = Math.max(this.#frozenMs, timeMs);
   }
-  /** The actor dies at its `calls`-th context call from here; Infinity: it does not. */
-  dieAfter(calls: number): void {
-    this.#callsToDeath = calls;
+  /** The actor dies at its `places`-th place to die from here, a dead one's successor; Infinity: it does not. */
+  dieAfter(places: number): void {
+    this.#lifetime.endAfter(places);
   }
 
   /** One step of the incarnation. False: it died in the middle of it. */
   step(inbox: Inbox, tables: Tables): boolean {
     this.#wakeMs = Infinity;
-    try {
+    return this.#lifetime.live(() => {
       this.#deadlineMs = this.instance!.step(inbox, tables, this.#context!);
-      return true;
-    } catch (error) {
-      if (error instanceof SimulatedDeath) return false;
-      throw error;
-    }
+    });
   }
 
   /** The incarnation is gone, with its private tables. */
   end(): void {
     this.instance = undefined;
-    this.#callsToDeath = Infinity;
     this.#deadlineMs = Infinity;
+    this.#lifetime.endAfter(Infinity);
   }
 
-  /** Starts the next incarnation, which steps at once. Epoch and engine are the new ones when `createContext` is called. */
-  revive(nowMs: number, createContext: () => SimulatedContext): void {
+  /**
+   * Starts the next incarnation, which steps at once. Epoch and engine are the new ones when `createContext` is called. False: it
+   * died before it was made.
+   */
+  revive(nowMs: number, createContext: () => SimulatedContext): boolean {
     this.epoch++;
-    this.engine = this.plan.attachEngine?.(this.epoch);
-    this.#context = mortalContext(createContext(), () => {
-      if (--this.#callsToDeath <= 0) throw new SimulatedDeath(ACTOR_NAMES[this.plan.actor]);
-    });
-    this.instance = this.plan.create(this.epoch, this.#context);
     this.#wakeMs = nowMs;
     this.#deadlineMs = Infinity;
+    return this.#lifetime.live(() => {
+      this.engine = this.plan.attachEngine?.(this.epoch);
+      this.#context = mortalContext(createContext(), this.#lifetime);
+      this.instance = this.plan.create(this.epoch, this.#context);
+    });
   }
 }
