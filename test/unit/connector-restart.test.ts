@@ -2,7 +2,7 @@
  * Goal: a scheduler side that dies loses no block and no job: its successor on the same tables pins what live jobs name and
  * waits for their reports. Method: a second pair of sides over the first one's tables.
  */
-import { afterEach, expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import {
   epochState,
   JOB_ANSWERED_WORD,
@@ -15,40 +15,21 @@ import { OUTCOME_HIT } from "../../src/actors/messages.ts";
 import { PageAllocator } from "../../src/blocks/page-arena.ts";
 import { IN_FLIGHT } from "../../src/connector/hooks.ts";
 import { jobChains } from "../../src/connector/jobs.ts";
+import { diesBefore } from "./atomic-death.ts";
 import { ConnectorBench } from "./connector-bench.ts";
 import { apply, loadDone, saveDone, startLoad, startSave } from "./connector-steps.ts";
 
-class Death extends Error {}
-
-afterEach(() => void vi.restoreAllMocks());
-
-/** Throws at store number `at` from here on, before it happens. */
-function dieAtStore(at: number): void {
-  let left = at;
-  const original = Atomics.store as (...given: unknown[]) => never;
-  vi.spyOn(Atomics, "store").mockImplementation((...given: unknown[]) => {
-    if (left-- === 0) throw new Death();
-    return original(...given);
-  });
-}
-
-/** The whole life of a load and a save. True: the side died at store number `at`. */
+/** The whole life of a load and a save. True: the side died before atomic operation number `at`. */
 function livesWithDeathAt(at: number): boolean {
   const dead = new ConnectorBench();
   const [loading, saving] = [dead.addRequest(100), dead.addRequest(100)];
-  let died = false;
-  dieAtStore(at);
-  try {
+  const died = diesBefore(at, () => {
     const load = startLoad(dead, loading, 32);
     const save = startSave(dead, saving, 64);
     loadDone(dead, load, OUTCOME_HIT);
     saveDone(dead, save);
     apply(dead);
-  } catch (error) {
-    if (!(error instanceof Death)) throw error;
-    died = true;
-  }
-  vi.restoreAllMocks();
+  });
   const blockPages = new PageAllocator(dead.tables.blocks);
   blockPages.adopt(jobChains(dead.tables));
   const next = new ConnectorBench({ tables: dead.tables, blockPages });
@@ -65,10 +46,10 @@ function livesWithDeathAt(at: number): boolean {
   return died;
 }
 
-test("a side that dies at any store of a job's life leaves nothing that its successor dies of", () => {
-  let stores = 0;
-  while (livesWithDeathAt(stores)) stores++;
-  expect(stores).toBeGreaterThanOrEqual(10);
+test("a side that dies at any atomic operation of a job's life leaves nothing that its successor dies of", () => {
+  let operations = 0;
+  while (livesWithDeathAt(operations)) operations++;
+  expect(operations).toBeGreaterThanOrEqual(10);
 });
 
 test("live jobs are adopted with their pins; taken ones are waited for, untaken ones announced again, done ones closed", () => {

@@ -3,30 +3,19 @@
  * Method: one receiver sleeps; a sender dies at each of its atomic operations in turn, and at the wake itself; then the
  * supervisor tidies up and another sender sends, as a successor does.
  */
-import { afterEach, expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { Outboxes } from "../../src/actors/hosts/outboxes.ts";
 import { Mailbox, mailboxWords } from "../../src/actors/mailbox/mailbox.ts";
-import { ACTOR_COUNT, ACTOR_MODEL, ACTOR_SCHEDULER } from "../../src/actors/messages.ts";
+import {
+  ACTOR_COUNT,
+  ACTOR_MODEL,
+  ACTOR_SCHEDULER,
+  ACTOR_SUPERVISOR,
+} from "../../src/actors/messages.ts";
+import { Death, diesBefore } from "./atomic-death.ts";
 
 const RECEIVER = ACTOR_MODEL;
 const DYING = ACTOR_SCHEDULER;
-const SUPERVISOR = ACTOR_COUNT - 1;
-
-class Death extends Error {}
-
-/** Counts the atomic operations from here on and throws at number `at`, before it happens. */
-function dieAt(at: number): void {
-  let left = at;
-  for (const name of ["load", "store", "compareExchange", "add"] as const) {
-    const original = Atomics[name] as (...given: unknown[]) => never;
-    vi.spyOn(Atomics, name).mockImplementation((...given: unknown[]) => {
-      if (left-- === 0) throw new Death();
-      return original(...given);
-    });
-  }
-}
-
-afterEach(() => void vi.restoreAllMocks());
 
 /** Three senders' ends of the same mailboxes; what is read when the receiver is woken. */
 class World {
@@ -70,17 +59,11 @@ class World {
 function diesAt(at: number): boolean {
   const world = new World();
   const dying = world.sender(DYING);
-  const supervisor = world.sender(SUPERVISOR);
-  let died = false;
-  dieAt(at);
-  try {
+  const supervisor = world.sender(ACTOR_SUPERVISOR);
+  const died = diesBefore(at, () => {
     dying.send(RECEIVER, { kind: "actorGone", actor: 1 });
     dying.flush();
-  } catch (error) {
-    if (!(error instanceof Death)) throw error;
-    died = true;
-  }
-  vi.restoreAllMocks();
+  });
   supervisor.producerDied(DYING);
   world.receive();
   supervisor.send(RECEIVER, { kind: "actorGone", actor: 2 });
@@ -101,7 +84,7 @@ test("at each of its atomic operations", () => {
 test("when it has claimed the wake and not woken yet", () => {
   const world = new World();
   const dying = world.sender(DYING);
-  const supervisor = world.sender(SUPERVISOR);
+  const supervisor = world.sender(ACTOR_SUPERVISOR);
   world.dieAtWake = true;
   dying.send(RECEIVER, { kind: "actorGone", actor: 1 });
   expect(() => dying.flush()).toThrow(Death);
