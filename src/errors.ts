@@ -42,16 +42,19 @@ export class MooncakeKvError extends Error {
   readonly [BRAND] = true;
 
   constructor(details: ErrorDetails) {
-    const shown = details.value === undefined ? "" : ` (got ${shorten(details.value)})`;
+    const shown = details.value === undefined ? "" : ` (got ${showValue(details.value)})`;
+    const field = clip(details.field, FIELD_CHARACTERS_MAX);
+    const problem = clip(details.problem, TEXT_CHARACTERS_MAX);
+    const remedy = clip(details.remedy, TEXT_CHARACTERS_MAX);
     super(
-      `${details.field}: ${details.problem}${shown}. ${details.remedy}`,
+      `${field}: ${problem}${shown}. ${remedy}`,
       details.cause === undefined ? undefined : { cause: details.cause },
     );
     this.name = "MooncakeKvError";
     this.code = details.code;
-    this.field = details.field;
+    this.field = field;
     this.value = details.value;
-    this.remedy = details.remedy;
+    this.remedy = remedy;
   }
 
   /** `instanceof` holds over duplicate copies of this package, because the brand is a registered symbol. */
@@ -82,13 +85,62 @@ export function brokenInvariant(what: string, value?: unknown): never {
   });
 }
 
-function shorten(value: unknown): string {
-  let text: string;
+/** Characters of a field's name, of a problem and of a remedy: whatever a caller was handed, an error stays readable. */
+const FIELD_CHARACTERS_MAX = 240;
+const TEXT_CHARACTERS_MAX = 2000;
+const VALUE_CHARACTERS_MAX = 120;
+
+function clip(text: string, charactersMax: number): string {
+  return text.length > charactersMax ? `${text.slice(0, charactersMax - 3)}...` : text;
+}
+
+/**
+ * A value as errors and warnings show it: JSON, cut at `charactersMax`. It reads no more than it shows, so neither size, depth,
+ * circles nor getters that throw do any harm.
+ */
+export function showValue(value: unknown, charactersMax = VALUE_CHARACTERS_MAX): string {
+  const shown = { text: "", charactersMax };
   try {
-    text =
-      typeof value === "string" ? JSON.stringify(value) : (JSON.stringify(value) ?? String(value));
+    append(shown, value);
   } catch {
-    text = String(value);
+    shown.text += "(unreadable)";
   }
-  return text.length > 120 ? `${text.slice(0, 117)}...` : text;
+  return clip(shown.text, charactersMax).toWellFormed();
+}
+
+/** Each level adds a character before it goes deeper, so the length bounds the depth too. */
+function append(
+  shown: { text: string; readonly charactersMax: number },
+  value: unknown,
+  plain = false,
+): void {
+  const full = (): boolean => shown.text.length > shown.charactersMax;
+  if (typeof value === "string") {
+    shown.text += JSON.stringify(value.slice(0, shown.charactersMax + 1));
+  } else if (typeof value === "function") {
+    shown.text += `function ${value.name}`;
+  } else if (typeof value !== "object" || value === null) {
+    shown.text += String(value);
+  } else if (Array.isArray(value)) {
+    shown.text += "[";
+    for (let index = 0; index < value.length && !full(); index++) {
+      if (index > 0) shown.text += ",";
+      append(shown, value[index]);
+    }
+    shown.text += "]";
+  } else if (ArrayBuffer.isView(value)) {
+    shown.text += `${value.byteLength} bytes`;
+  } else if (!plain && "toJSON" in value && typeof value.toJSON === "function") {
+    append(shown, value.toJSON(), true);
+  } else {
+    let separator = "{";
+    for (const name in value) {
+      if (!Object.hasOwn(value, name)) continue;
+      if (full()) break;
+      shown.text += `${separator}${JSON.stringify(name.slice(0, shown.charactersMax + 1))}:`;
+      append(shown, (value as Readonly<Record<string, unknown>>)[name]);
+      separator = ",";
+    }
+    shown.text += separator === "{" ? "{}" : "}";
+  }
 }

@@ -4,7 +4,7 @@
  */
 import { fail } from "../errors.ts";
 import { asRecord, parseJsonRecord } from "./python-value.ts";
-import { nearestName } from "./warnings.ts";
+import { nearestName, shortName } from "./warnings.ts";
 import type { ConfigWarning } from "./warnings.ts";
 
 export interface KvEventsConfig {
@@ -88,7 +88,13 @@ function checkKeys(record: Readonly<Record<string, unknown>>): void {
     const nearest = nearestName(key, KEYS);
     const remedy =
       nearest === null ? `Remove it; known are ${KEYS.join(", ")}.` : `Did you mean "${nearest}"?`;
-    fail("INVALID_VALUE", `${PATH}.${key}`, record[key], "is not a setting of KV events", remedy);
+    fail(
+      "INVALID_VALUE",
+      `${PATH}.${shortName(key)}`,
+      record[key],
+      "is not a setting of KV events",
+      remedy,
+    );
   }
 }
 

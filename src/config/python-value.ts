@@ -2,7 +2,8 @@
  * JSON values as Python sees them. vLLM reads the same files without checking types, so what a value means there follows
  * from Python's rules for truth and text; a shared file must mean the same here.
  */
-import { MooncakeKvError } from "../errors.ts";
+import { fail, MooncakeKvError } from "../errors.ts";
+import { jsonExcess } from "./json-text.ts";
 import type { ConfigWarning } from "./warnings.ts";
 
 /** `bool(value)` in Python for a value that came out of JSON. */
@@ -75,8 +76,13 @@ export function asRecord(value: unknown, field: string): Readonly<Record<string,
   });
 }
 
-/** Parses a JSON text into an object. Throws INVALID_VALUE for a text that is no JSON. */
+/** Parses a JSON text into an object. Throws INVALID_VALUE for a text that is no JSON, or that holds more than `JSON_LIMITS`. */
 export function parseJsonRecord(text: string, field: string): Readonly<Record<string, unknown>> {
+  const excess = jsonExcess(text);
+  if (excess !== null) {
+    const where = excess.field === null ? field : `${field}.${excess.field}`;
+    return fail("INVALID_VALUE", where, text, excess.problem, "Take out what no setting needs.");
+  }
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -3,7 +3,7 @@
  * empty object are accepted); what vLLM lets pass but cannot work is rejected or warned of in `checkStoreConfig`, which runs
  * when the engine is set up.
  */
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { MooncakeKvError } from "../errors.ts";
 import { asRecord, parseJsonRecord, pythonTruth } from "./python-value.ts";
 import { parseSizeBytes } from "./sizes.ts";
@@ -30,6 +30,7 @@ export interface StoreConfig {
 }
 
 const DEFAULT_BYTES = 4 * 1024 ** 3;
+const FILE_BYTES_MAX = 1024 * 1024;
 const DEFAULT_TENANT = "default";
 const MODES: readonly string[] = ["embedded", "standalone-store"];
 const PROTOCOLS: readonly string[] = ["rdma", "tcp"];
@@ -194,8 +195,10 @@ export function loadStoreConfig(
 export function readStoreFile(path: string): Readonly<Record<string, unknown>> {
   let text: string;
   try {
+    checkStoreFile(path);
     text = readFileSync(path, "utf8");
   } catch (cause) {
+    if (cause instanceof MooncakeKvError) throw cause;
     throw new MooncakeKvError({
       code: "MISSING",
       field: "MOONCAKE_CONFIG_PATH",
@@ -206,6 +209,18 @@ export function readStoreFile(path: string): Readonly<Record<string, unknown>> {
     });
   }
   return parseJsonRecord(text, path);
+}
+
+/** A pipe without a writer would be waited for for ever, a device never ends. */
+function checkStoreFile(path: string): void {
+  const found = statSync(path);
+  const problem = !found.isFile()
+    ? "is no regular file"
+    : found.size > FILE_BYTES_MAX
+      ? `has ${found.size} bytes, more than any store configuration`
+      : null;
+  if (problem === null) return;
+  throw invalid("MOONCAKE_CONFIG_PATH", path, problem, "Name the store's JSON file.");
 }
 
 function isMode(value: unknown): value is StoreMode {

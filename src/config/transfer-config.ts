@@ -10,7 +10,7 @@ import { groupsWithoutMaster, parseExtraConfig, segmentWithoutOwners } from "./e
 import { loadStoreConfig } from "./store-config.ts";
 import { stagingSettings } from "./staging.ts";
 import { asRecord, parseJsonRecord } from "./python-value.ts";
-import { nearestName } from "./warnings.ts";
+import { nearestName, shortName } from "./warnings.ts";
 import type { ConfigWarning } from "./warnings.ts";
 import { transferKeysWithoutEffect, variablesWithoutEffect } from "./without-effect.ts";
 
@@ -192,7 +192,7 @@ function checkKeys(record: Readonly<Record<string, unknown>>): void {
         : `Did you mean "${nearest}"?`;
     fail(
       "INVALID_VALUE",
-      key,
+      shortName(key),
       record[key],
       "is not a setting of the KV-transfer configuration",
       remedy,

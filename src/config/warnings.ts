@@ -1,3 +1,5 @@
+import { showValue } from "../errors.ts";
+
 /**
  * What a configuration contains that is accepted but probably not meant. Warnings are data: the caller logs them.
  */
@@ -10,22 +12,30 @@ export interface ConfigWarning {
 
 /** One line for the log. */
 export function formatWarning(warning: ConfigWarning): string {
-  const shown = warning.value === undefined ? "" : ` (got ${JSON.stringify(warning.value)})`;
+  const shown = warning.value === undefined ? "" : ` (got ${showValue(warning.value)})`;
   return `${warning.field}: ${warning.problem}${shown}. ${warning.remedy}`;
 }
 
-/** A warning for each key of `given` that is not in `known`, naming the nearest known key. `path` is put before the key. */
+/** Unknown keys that are warned of one by one. */
+const UNKNOWN_KEYS_MAX = 16;
+/** No name that anybody knows is longer. */
+const NAME_CHARACTERS_MAX = 80;
+
+/**
+ * A warning for each key of `given` that is not in `known`, naming the nearest known key; of very many the last one tells the
+ * number. `path` is put before the key.
+ */
 export function unknownKeyWarnings(
   given: Readonly<Record<string, unknown>>,
   known: readonly string[],
   path: string,
 ): ConfigWarning[] {
   const warnings: ConfigWarning[] = [];
-  for (const key of Object.keys(given)) {
-    if (known.includes(key)) continue;
+  const unknown = Object.keys(given).filter((key) => !known.includes(key));
+  for (const key of unknown.slice(0, UNKNOWN_KEYS_MAX)) {
     const nearest = nearestName(key, known);
     warnings.push({
-      field: path + key,
+      field: path + shortName(key),
       value: given[key],
       problem: "this setting is not known and has no effect",
       remedy:
@@ -34,11 +44,26 @@ export function unknownKeyWarnings(
           : `Did you mean "${nearest}"? Rename or remove it.`,
     });
   }
+  const more = unknown.length - UNKNOWN_KEYS_MAX;
+  if (more > 0) {
+    warnings.push({
+      field: path + shortName(unknown[UNKNOWN_KEYS_MAX] ?? ""),
+      value: undefined,
+      problem: `this setting and ${more - 1} more are not known and have no effect`,
+      remedy: `Remove them; known are ${known.join(", ")}.`,
+    });
+  }
   return warnings;
+}
+
+/** A name as an error shows it, whatever its length. */
+export function shortName(name: string): string {
+  return name.length > NAME_CHARACTERS_MAX ? `${name.slice(0, NAME_CHARACTERS_MAX)}...` : name;
 }
 
 /** The known name that a typing error most likely meant, or null when none is near. */
 export function nearestName(name: string, known: readonly string[]): string | null {
+  if (name.length > NAME_CHARACTERS_MAX) return null;
   let best: string | null = null;
   let bestDistance = Number.POSITIVE_INFINITY;
   for (const candidate of known) {
