@@ -1,4 +1,5 @@
 import { NONE, REQUEST_BLOCK_PAGE } from "../blocks/layout.ts";
+import { isTokenId } from "../blocks/token-ids.ts";
 import { MooncakeKvError } from "../errors.ts";
 import type { HitRules } from "../keys/coordinator/hit-rules.ts";
 import { tailBlocks } from "../keys/coordinator/tail-blocks.ts";
@@ -145,7 +146,9 @@ export class PlannedSaves {
 export function checkState(rules: HitRules, group: number, tokens: number): void {
   if (rules.groups[group]?.needs !== "state")
     throw invalid("group", group, "is no group of states", "Give the states of Mamba groups only.");
-  if (tokens > 0 && tokens % rules.hashBlockSize === 0) return;
+  // A number that is cut to 32 bits would store the state under the key of a shorter prefix.
+  const counted = isTokenId(tokens) && tokens > 0;
+  if (counted && tokens % rules.hashBlockSize === 0) return;
   const problem = `ends on no block hash: these cover ${rules.hashBlockSize} tokens each`;
   throw invalid("tokens", tokens, problem, "Give the state at the end of a hash block.");
 }

@@ -1,4 +1,5 @@
 /** Checked values of decoded events: a peer's bytes are not to be trusted. */
+import { isTokenId, TOKEN_ID_MAX } from "../blocks/token-ids.ts";
 import { MooncakeKvError } from "../errors.ts";
 import type { ExternalBlockHash } from "./kv-events.ts";
 import type { WireKind } from "./wire-fields.ts";
@@ -13,9 +14,9 @@ export function readWireValue(kind: WireKind, value: unknown, path: string): unk
     case "integer":
       return integer(value, path);
     case "tokens":
-      return list(value, path, integer);
+      return list(value, path, tokenId);
     case "tokenLists":
-      return list(value, path, (item, at) => list(item, at, integer));
+      return list(value, path, (item, at) => list(item, at, tokenId));
     case "keyLists":
       return list(value, path, keyList);
     case "text":
@@ -38,6 +39,12 @@ function integer(value: unknown, path: string): number {
   return typeof given === "number" && Number.isSafeInteger(given)
     ? given
     : refuse(path, value, "a whole number below 2^53");
+}
+
+/** As every other door has them: another number would name another prompt once it is cut to 32 bits. */
+function tokenId(value: unknown, path: string): number {
+  const given = typeof value === "bigint" ? Number(value) : value;
+  return isTokenId(given) ? given : refuse(path, value, `a token id from 0 to ${TOKEN_ID_MAX}`);
 }
 
 function keyList(value: unknown, path: string): readonly unknown[] | null {

@@ -82,7 +82,7 @@ export class FrontEnd {
 
   /**
    * Takes a request: at once, or into the bounded line for a slot. Never calls the listener before it
-   * returns. Throws INVALID_VALUE for a cache salt that has no UTF-8 form.
+   * returns. Throws INVALID_TYPE or INVALID_VALUE for a prompt that is no list of token ids, or a cache salt that has no UTF-8 form.
    */
   submit(request: FrontEndRequest, listener: RequestListener): RequestHandle | SubmitRefusal {
     if (this.#closing) return refuse("CLOSED", "Send the request to another instance.");

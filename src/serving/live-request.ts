@@ -2,6 +2,7 @@ import { FINISH_ABORTED, OUTCOME_NONE } from "../actors/messages.ts";
 import { NONE, REQUEST_FLAG_IGNORE_END_TOKENS, REQUEST_FLAG_NO_REUSE } from "../blocks/layout.ts";
 import type { NewRequest } from "../blocks/request-slots.ts";
 import type { TableDimensions } from "../blocks/tables.ts";
+import { checkTokens } from "../blocks/token-ids.ts";
 import { encodeExtraWords } from "../keys/block-extra.ts";
 import type {
   FrontEndRequest,
@@ -28,13 +29,14 @@ export class LiveRequest {
   finished = false;
   queueTimer: NodeJS.Timeout | undefined;
 
-  /** Throws INVALID_VALUE for a cache salt that has no UTF-8 form. */
+  /** Throws INVALID_TYPE or INVALID_VALUE for a prompt that is no list of token ids, or a cache salt that has no UTF-8 form. */
   constructor(
     request: FrontEndRequest,
     listener: RequestListener,
     submittedMs: number,
     dimensions: HashDimensions,
   ) {
+    checkTokens(request.promptTokens, "promptTokens");
     this.request = request;
     this.listener = listener;
     this.submittedMs = submittedMs;

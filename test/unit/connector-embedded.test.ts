@@ -284,6 +284,27 @@ describe("the vLLM-named face", () => {
     expect(() => scheduler.appendTokens("a", PROMPT)).toThrowError(/maxTokens/);
   });
 
+  test.each([2 ** 32 + 5, 5.9, "5", Number.NaN, -1, 5n, undefined, Symbol("token")])(
+    "generated token %s is refused, and nothing of its list is taken",
+    (token) => {
+      const loop = new Loop();
+      const { scheduler } = loop.connector;
+      scheduler.addRequest("a", PROMPT.subarray(0, 40), { maxTokens: 60 });
+      const given = [7, token, 7] as number[];
+      expect(() => scheduler.appendTokens("a", given)).toThrow(
+        expect.objectContaining({ code: "INVALID_VALUE", field: "tokens[1]" }),
+      );
+      expect(() => scheduler.appendTokens("a", "7" as unknown as number[])).toThrow(
+        expect.objectContaining({ code: "INVALID_TYPE", field: "tokens" }),
+      );
+      // The request has room for 60 tokens, and none of them is taken.
+      scheduler.appendTokens(
+        "a",
+        Array.from({ length: 60 }, () => 7),
+      );
+    },
+  );
+
   test("load_async false: waitForLoads blocks until the load is there, or the time is over", () => {
     const loop = new Loop({ loadAsync: false });
     const { scheduler, worker } = loop.connector;

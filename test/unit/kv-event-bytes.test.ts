@@ -225,6 +225,8 @@ test("broken payloads are refused with the field's name", () => {
     [[1, [{ ...stored, block_hashes: null }], 0], "MISSING", "events[0].block_hashes"],
     [[1, [{ ...stored, block_hashes: ["x"] }], 0], "INVALID_TYPE", "events[0].block_hashes[0]"],
     [[1, [{ ...stored, token_ids: [0.5] }], 0], "INVALID_TYPE", "events[0].token_ids[0]"],
+    [[1, [{ ...stored, token_ids: [1, -1] }], 0], "INVALID_TYPE", "events[0].token_ids[1]"],
+    [[1, [{ ...stored, token_ids: [2 ** 32] }], 0], "INVALID_TYPE", "events[0].token_ids[0]"],
     [[1, [{ ...stored, medium: 5 }], 0], "INVALID_TYPE", "events[0].medium"],
     [[1, [{ ...stored, extra_keys: [1] }], 0], "INVALID_TYPE", "events[0].extra_keys[0]"],
   ];

@@ -89,6 +89,18 @@ test.each<[string, string, unknown, unknown]>([
     TOKENS,
     { promptEmbeds: { ...EMBEDS, promptIsTokenIds: [true] } },
   ],
+  [
+    "flags that are numbers",
+    "promptEmbeds.promptIsTokenIds[0]",
+    TOKENS,
+    { promptEmbeds: { ...EMBEDS, promptIsTokenIds: new Uint8Array(8).fill(1) } },
+  ],
+  [
+    "flags that are nothing",
+    "promptEmbeds.promptIsTokenIds",
+    TOKENS,
+    { promptEmbeds: { ...EMBEDS, promptIsTokenIds: null } },
+  ],
 ])("%s: refused by name", (_name, field, tokens, options) => {
   // As a program without types would call it.
   const call = (): unknown => checkRequest(tokens as number[], options as object, DIMENSIONS);

@@ -1,8 +1,9 @@
 import type { TableDimensions } from "../../blocks/tables.ts";
+import { checkTokens } from "../../blocks/token-ids.ts";
 import { fail } from "../../errors.ts";
 import { encodeExtraWords } from "../../keys/block-extra.ts";
 import type { LoraAdapter, MultiModalItem } from "../../keys/block-extra.ts";
-import { checkTokens, checkWhole } from "./arguments.ts";
+import { checkWhole } from "./arguments.ts";
 
 /** Embeddings that the prompt is given by, in place of tokens or mixed with them. */
 export interface PromptEmbeddings {
@@ -51,10 +52,8 @@ export function checkRequest(
   dimensions: TableDimensions,
 ): CheckedRequest {
   const { maxTokens = 0, promptEmbeds = null } = options;
-  if (typeof tokens !== "object" || tokens === null || !isWhole(tokens.length))
-    fail("INVALID_TYPE", "tokens", tokens, "must be a list of token ids", "Give an array.");
-  checkWhole("maxTokens", maxTokens, 0, dimensions.tokensPerRequestMax);
   checkTokens(tokens);
+  checkWhole("maxTokens", maxTokens, 0, dimensions.tokensPerRequestMax);
   const tokensMax = tokens.length + maxTokens;
   const hashed = promptEmbeds === null ? tokens : embeddedTokens(tokens, promptEmbeds);
   return { tokens: hashed, tokensMax, extras: extrasOf(hashed, tokensMax, options, dimensions) };
@@ -96,12 +95,19 @@ function embeddedTokens(tokens: ArrayLike<number>, embeds: PromptEmbeddings): Ar
     fail("INVALID_VALUE", "promptEmbeds.bytes", bytes.length, problem, EXTRAS_REMEDY);
   }
   if (promptIsTokenIds === undefined) return tokens;
+  const field = "promptEmbeds.promptIsTokenIds";
+  checkObject(field, promptIsTokenIds);
   if (promptIsTokenIds.length !== tokens.length) {
     const problem = `must say of each of the ${tokens.length} prompt positions whether its token counts`;
-    const field = "promptEmbeds.promptIsTokenIds";
     fail("INVALID_VALUE", field, promptIsTokenIds.length, problem, EXTRAS_REMEDY);
   }
-  return Int32Array.from(tokens, (token, index) => (promptIsTokenIds[index] === true ? token : 0));
+  return Int32Array.from(tokens, (token, index) => {
+    const counts: unknown = promptIsTokenIds[index];
+    // A 1 that is taken for false would leave the token out of the hash, and prompts that differ in it would share blocks.
+    if (typeof counts !== "boolean")
+      fail("INVALID_TYPE", `${field}[${index}]`, counts, "must be true or false", EXTRAS_REMEDY);
+    return counts ? token : 0;
+  });
 }
 
 function checkItems(items: readonly MultiModalItem[]): void {
@@ -136,8 +142,4 @@ function checkObject(field: string, value: unknown): void {
 function checkText(field: string, value: unknown): void {
   if (typeof value === "string") return;
   fail("INVALID_TYPE", field, value, "must be a text", EXTRAS_REMEDY);
-}
-
-function isWhole(value: unknown): boolean {
-  return typeof value === "number" && Number.isInteger(value) && value >= 0;
 }

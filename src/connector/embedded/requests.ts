@@ -125,7 +125,7 @@ export class EmbeddedRequests {
     this.#forgetRow(at);
   }
 
-  /** Generated tokens; needed for saves past the prompt and for lookups after a preemption. */
+  /** Generated tokens, checked by `checkTokens`; needed for saves past the prompt and for lookups after a preemption. */
   appendTokens(slot: number, tokens: ArrayLike<number>): void {
     const at = this.#tables.request(slot);
     const words = this.#tables.requests;

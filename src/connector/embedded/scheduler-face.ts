@@ -1,6 +1,7 @@
 import { OUTCOME_NAMES } from "../../actors/messages.ts";
 import { NONE, REQUEST_FLAG_NO_REUSE } from "../../blocks/layout.ts";
 import type { RequestSlots } from "../../blocks/request-slots.ts";
+import { checkTokens } from "../../blocks/token-ids.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import type { KvEvent } from "../../events/kv-events.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "../hooks.ts";
@@ -83,9 +84,13 @@ export class SchedulerFace {
     sides.hooks.requestAdded(added.slot);
   }
 
-  /** Tokens that the request has generated. */
+  /**
+   * Tokens that the request has generated. Throws as `addRequest` does for what is no list of token ids, and INVALID_VALUE for
+   * more tokens than the request may have; nothing of such a list is taken.
+   */
   appendTokens(id: string, tokens: ArrayLike<number>): void {
     const { requests } = this.#attached.enter();
+    checkTokens(tokens);
     const slot = this.#slot(id);
     if (slot !== NONE) requests.appendTokens(slot, tokens);
   }
@@ -163,6 +168,8 @@ export class SchedulerFace {
     const slot = this.#slot(id);
     if (slot === NONE) return [false, null];
     if (final !== undefined) {
+      const most = tables.dimensions.tokensPerRequestMax;
+      checkWhole("final.numComputedTokens", final.numComputedTokens, 0, most);
       for (const { block } of final.states)
         checkWhole("boundaryPuts.block", block, 0, tables.dimensions.blockCount - 1);
       if (blockIds !== undefined) requests.setRow(slot, blockIds);
