@@ -19,5 +19,7 @@ inline constexpr int32_t CHECKSUM_MISMATCH = -905;
 inline constexpr int32_t REGISTRATION_REFUSED = -906;
 /** A call was not answered in time; it may go on. */
 inline constexpr int32_t TIMED_OUT = -907;
+/** There is a value, but no call on single keys takes one of its size. */
+inline constexpr int32_t VALUE_TOO_LARGE = -908;
 
 }  // namespace mooncake_kv::code

@@ -15,7 +15,7 @@ namespace mooncake_kv {
 constexpr size_t CONTROL_VALUE_BYTES_MAX = 1 << 20;
 
 enum class ControlOperation : int32_t {
-  /** Reply: `value`, or OBJECT_NOT_FOUND; ENGINE_ERROR for one of more than CONTROL_VALUE_BYTES_MAX, which is not read. */
+  /** Reply: `value`, or OBJECT_NOT_FOUND; VALUE_TOO_LARGE for one of more than CONTROL_VALUE_BYTES_MAX, which is not read. */
   getValue = 1,
   /**
    * Stores `value` if the key is absent. Reply: count 1, stored by this call; count 0, a value was there already or the engine

@@ -7,6 +7,7 @@ import { MooncakeKvError } from "../errors.ts";
 import type { KvEvent, KvEventBatch } from "./kv-events.ts";
 import { BATCH_FIELDS, EVENT_FIELDS, isEventType } from "./wire-fields.ts";
 import type { WireField } from "./wire-fields.ts";
+import { msgpackProblem } from "./msgpack-shape.ts";
 import { readWireValue } from "./wire-values.ts";
 
 export interface DecodedBatch extends KvEventBatch {
@@ -38,14 +39,16 @@ function rankOf(rank: unknown): number | null {
 }
 
 function unpack(payload: Uint8Array): unknown {
+  const problem = msgpackProblem(payload);
   try {
+    if (problem !== null) throw new RangeError(problem);
     return decode(payload, { useBigInt64: true });
   } catch (cause) {
     throw new MooncakeKvError({
       code: "INVALID_VALUE",
       field: "KV event batch",
       value: `${payload.length} bytes`,
-      problem: "is not msgpack",
+      problem: problem ?? "is not msgpack",
       remedy: "Subscribe to a publisher of KV events, with its topic.",
       cause,
     });

@@ -41,7 +41,7 @@ export class MasterAdmin {
   }
 
   async segments(): Promise<PoolSegment[]> {
-    const answer: unknown = JSON.parse(await this.#get("/get_segments_detail"));
+    const answer = this.#json("/get_segments_detail", await this.#get("/get_segments_detail"));
     const list = isRecord(answer) ? answer["segments"] : undefined;
     if (!Array.isArray(list)) throw this.#strange("/get_segments_detail", answer);
     return list.filter(isRecord).map((segment) => ({
@@ -49,8 +49,8 @@ export class MasterAdmin {
       clientId: text(segment["client_id"]),
       protocol: text(segment["protocol"]),
       status: text(segment["status"]),
-      bytesUsed: Number(segment["allocator_used_bytes"]),
-      bytesMax: Number(segment["size_bytes"]),
+      bytesUsed: count(segment["allocator_used_bytes"]),
+      bytesMax: count(segment["size_bytes"]),
     }));
   }
 
@@ -73,9 +73,7 @@ export class MasterAdmin {
     let response: Response;
     try {
       response = await fetch(this.#base + path, { signal: AbortSignal.timeout(this.#timeoutMs) });
-      if (Number(response.headers.get("content-length") ?? 0) > ANSWER_BYTES_MAX)
-        throw this.#strange(path, `${response.headers.get("content-length")} bytes`);
-      const body = await response.text();
+      const body = await this.#bodyOf(path, response);
       if (!response.ok) throw this.#strange(path, `${response.status} ${body.slice(0, 80)}`);
       return body;
     } catch (cause) {
@@ -93,6 +91,27 @@ export class MasterAdmin {
     }
   }
 
+  /** Whatever its head says of its length. */
+  async #bodyOf(path: string, response: Response): Promise<string> {
+    const chunks: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const chunk of response.body ?? []) {
+      chunks.push(chunk);
+      bytes += chunk.byteLength;
+      if (bytes > ANSWER_BYTES_MAX)
+        throw this.#strange(path, `more than ${ANSWER_BYTES_MAX} bytes`);
+    }
+    return Buffer.concat(chunks, bytes).toString("utf8");
+  }
+
+  #json(path: string, body: string): unknown {
+    try {
+      return JSON.parse(body);
+    } catch {
+      throw this.#strange(path, body.slice(0, 80));
+    }
+  }
+
   #strange(path: string, value: unknown): MooncakeKvError {
     return new MooncakeKvError({
       code: "INVALID_VALUE",
@@ -107,6 +126,11 @@ export class MasterAdmin {
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Numbers, and digits in quotes. */
+function count(value: unknown): number {
+  return typeof value === "number" || typeof value === "string" ? Number(value) : Number.NaN;
 }
 
 function text(value: unknown): string {

@@ -1,3 +1,4 @@
+import { jsonExcess } from "../config/json-text.ts";
 import { MooncakeKvError } from "../errors.ts";
 import type { MasterAdmin, PoolSegment } from "./master-admin.ts";
 import { askStore } from "./store-client.ts";
@@ -6,10 +7,14 @@ import type { StoreClientOptions } from "./store-client.ts";
 /** The end of the well-known key in which the members of a deployment publish who they are. */
 export const IDENTITY_KEY_ENDING = "@mooncake-kv-identity";
 const IDENTITIES_MAX = 64;
+/** Members read no more of it either. */
+const VALUE_BYTES_MAX = 64 * 1024;
+/** What is no identity is shown so far. */
+const SHOWN_CHARACTERS_MAX = 200;
 
 export interface PoolIdentity {
   readonly key: string;
-  /** What the key holds, parsed when it is JSON, else as text; null when it could not be read. */
+  /** What the key holds: a JSON object, else the beginning of its text, or how long it is; null when it could not be read. */
   readonly value: unknown;
 }
 
@@ -71,8 +76,9 @@ async function readIdentities(
   const unread = keys.map((key) => ({ key, value: null }));
   if (client === null) return { identities: unread, identitiesProblem: "not asked for" };
   try {
-    const { values } = await askStore(await client(), { action: "values", keys });
-    const identities = keys.map((key) => ({ key, value: parsed(values?.[key] ?? null) }));
+    const question = { action: "values", keys, valueBytesMax: VALUE_BYTES_MAX } as const;
+    const { values } = await askStore(await client(), question);
+    const identities = keys.map((key) => ({ key, value: shown(values?.[key]) }));
     return { identities, identitiesProblem: null };
   } catch (error) {
     if (!(error instanceof MooncakeKvError)) throw error;
@@ -80,12 +86,20 @@ async function readIdentities(
   }
 }
 
-function parsed(text: string | null): unknown {
+function shown(read: { readonly size: number; readonly text: string | null } | undefined): unknown {
+  const { size = -1, text = null } = read ?? {};
+  if (size > VALUE_BYTES_MAX) return `${size} bytes: no identity`;
   if (text === null) return null;
+  // Only what is no deeper than an identity may be printed as JSON.
+  return jsonExcess(text, SHAPE) === null ? parsed(text) : text.slice(0, SHOWN_CHARACTERS_MAX);
+}
+const SHAPE = { depthMax: 8, containersMax: 1024, fieldsMax: 4096 };
+
+function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return text;
+    return text.slice(0, SHOWN_CHARACTERS_MAX);
   }
 }
 

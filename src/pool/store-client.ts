@@ -22,8 +22,12 @@ code = store.setup(name, request["metadataServer"], 0, 64 << 20, request["protoc
 answer = {"setup": code}
 if code == 0:
     if request["action"] == "values":
-        found = {key: store.get(key) for key in request["keys"]}
-        answer["values"] = {key: value.decode("utf-8", "replace") if value else None for key, value in found.items()}
+        def read(key):
+            size = store.get_size(key)
+            # A value is fetched whole, so its size is asked for first.
+            value = store.get(key) if 0 < size <= request["valueBytesMax"] else b""
+            return {"size": size, "text": value.decode("utf-8", "replace") if value else None}
+        answer["values"] = {key: read(key) for key in request["keys"]}
     elif request["action"] == "removeMatching":
         answer["removed"] = store.remove_by_regex(request["pattern"], request["force"])
     else:
@@ -33,13 +37,20 @@ store.close()
 `;
 
 export type StoreQuestion =
-  | { readonly action: "values"; readonly keys: readonly string[] }
+  /** Values of more than `valueBytesMax` are not read. */
+  | {
+      readonly action: "values";
+      readonly keys: readonly string[];
+      readonly valueBytesMax: number;
+    }
   | { readonly action: "removeMatching"; readonly pattern: string; readonly force: boolean }
   | { readonly action: "removeAll"; readonly force: boolean };
 
 export interface StoreAnswer {
-  /** Text of each asked key; null when it is absent or could not be read. */
-  readonly values?: Readonly<Record<string, string | null>>;
+  /** Of each asked key: bytes of its value, or Mooncake's negative code; `text` null when it was not read. */
+  readonly values?: Readonly<
+    Record<string, { readonly size: number; readonly text: string | null }>
+  >;
   /** How many keys went, or Mooncake's negative code. */
   readonly removed?: number;
 }

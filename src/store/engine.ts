@@ -69,5 +69,7 @@ export const EngineCode = {
   REGISTRATION_REFUSED: -906,
   /** A call was not answered in time; it may go on. */
   TIMED_OUT: -907,
+  /** There is a value, but no call on single keys takes one of its size; it was not read. */
+  VALUE_TOO_LARGE: -908,
 } as const;
 export type EngineCode = (typeof EngineCode)[keyof typeof EngineCode];

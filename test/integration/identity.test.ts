@@ -5,6 +5,7 @@
  */
 import { afterEach, expect, test, vi } from "vitest";
 import type { AttachOptions } from "../../src/index.ts";
+import { EngineCalls } from "../../src/store/engine-calls.ts";
 import { EmbeddedLoop, KV_CACHE, tokens } from "./support/embedded.ts";
 import { freshPoolName } from "./support/serving.ts";
 
@@ -143,6 +144,28 @@ test("a pool whose key goes away is open again, and saves what was held back", a
   await first.runtime.membership.check();
   expect(first.attached.membership().membership).toBe("closed");
   expect(lookUp(first, "late")).toEqual({ found: 0, outcome: "IDENTITY_MISMATCH" });
+});
+
+test("6 KB of brackets under the key end nobody: members that run put theirs back, one that starts computes", async () => {
+  const first = await join();
+  const { native, engineId } = first.runtime;
+  const calls = new EngineCalls({ native, engineId });
+  const deep = Buffer.from("[".repeat(3000) + "]".repeat(3000));
+  for (const text of [
+    deep,
+    Buffer.from(`{"format":1,"keys":{"a":${deep.toString()}},"bytes":{}}`),
+  ]) {
+    removeKey(first, KEY);
+    expect(await calls.putValue(KEY, text, 5000)).toEqual({ ok: true, value: "stored" });
+    const second = await join();
+    const { membership, problem } = second.attached.membership();
+    expect([membership, typeof problem]).toEqual(["unknown", "string"]);
+    expect(lookUp(second, "alone")).toEqual({ found: 0, outcome: "ENGINE_DOWN" });
+    await first.runtime.membership.checkAnew();
+    expect(first.attached.membership().membership).toBe("open");
+    await second.runtime.membership.checkAnew();
+    expect(second.attached.membership().membership).toBe("open");
+  }
 });
 
 test.each([

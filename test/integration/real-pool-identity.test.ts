@@ -3,9 +3,11 @@
  * an engine that is lost makes the pool unknown until it has answered anew, and a reset removes leased keys too, others' never.
  * Method: embedded runtimes over the real store, which is lost by ending its master and starting it again.
  */
+import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest";
 import type { AttachOptions } from "../../src/index.ts";
 import type { RunningPool } from "../../src/pool/pool.ts";
@@ -13,6 +15,7 @@ import { EmbeddedLoop, KV_CACHE, tokens } from "./support/embedded.ts";
 import { startTestPool, testWheel, startTestMaster } from "./support/mooncake-wheel.ts";
 import { blockKeys, untilBlocks, writeStore } from "./support/real-pool.ts";
 
+const KEY = "model@mooncake-kv-identity";
 const PROMPT = tokens(64, 1);
 const TEST_TIMEOUT_MS = 120_000;
 let folder: string;
@@ -55,6 +58,21 @@ async function joinPool(
   return loop;
 }
 
+/** Somebody with the wheel's own client. */
+async function overwriteIdentity({ store }: RunningPool, bytes: number): Promise<void> {
+  const program = [
+    "import os, sys",
+    "from mooncake.store import MooncakeDistributedStore",
+    "store = MooncakeDistributedStore()",
+    'assert store.setup("127.0.0.1", "P2PHANDSHAKE", 0, 64 << 20, "tcp", "", sys.argv[1]) == 0',
+    `assert store.remove("${KEY}", True) == 0`,
+    `assert store.put("${KEY}", b"[" * ${bytes}) == 0`,
+    "os._exit(0)",
+  ].join("\n");
+  const { path } = await testWheel();
+  await promisify(execFile)(path, ["-c", program, store.master_server_address]);
+}
+
 test(
   "the first identity counts; a reset removes what is ours, though it was just looked up",
   { timeout: TEST_TIMEOUT_MS },
@@ -86,6 +104,29 @@ test(
 );
 
 test(
+  "a value of 20 MB under the identity key is not fetched: a newcomer says why, and a member that was open puts its identity back",
+  { timeout: TEST_TIMEOUT_MS },
+  async () => {
+    const started = running();
+    const first = await joinPool(started);
+    await overwriteIdentity(started, 20 * 2 ** 20);
+    const second = await joinPool(started);
+    expect(second.attached.membership()).toMatchObject({
+      membership: "unknown",
+      problem: "the value has 20971520 bytes",
+    });
+    await first.runtime.membership.checkAnew();
+    expect(first.attached.membership().membership).toBe("open");
+    await second.runtime.membership.checkAnew();
+    expect(second.attached.membership()).toEqual({
+      membership: "open",
+      differences: [],
+      keyDifferences: [],
+    });
+  },
+);
+
+test(
   "a master that is lost makes the pool unknown; one that comes back empty gets the identity anew",
   { timeout: TEST_TIMEOUT_MS },
   async () => {
@@ -110,8 +151,6 @@ test(
     onTestFinished(async () => void (await master.process.stop()));
     await expect.poll(membership, { timeout: 60_000 }).toBe("open");
     // The owner comes back some time after the master.
-    await expect
-      .poll(() => master.admin.keys(), { timeout: 60_000 })
-      .toContain("model@mooncake-kv-identity");
+    await expect.poll(() => master.admin.keys(), { timeout: 60_000 }).toContain(KEY);
   },
 );

@@ -41,6 +41,13 @@ class World {
   value: Uint8Array | null = null;
   down = false;
   refusesPuts = false;
+  /** A value that is there and cannot be read. */
+  unreadable: { ok: false; code: number; text: string } | null = null;
+  /** What somebody puts whenever the value is removed. */
+  rewritten: Uint8Array | null = null;
+  removals = 0;
+  /** Calls throw what they should not. */
+  broken = false;
   /** As the engine counts them: it is open with this number next. */
   reopenings = 0;
   /** Somebody writes the value at the moment: it is there for a put, and not for a get. */
@@ -60,7 +67,9 @@ class World {
     this.check = new IdentityCheck({
       calls: {
         getValue: async () => {
-          const answer = this.down ? DOWN : ({ ok: true, value: this.value } as const);
+          if (this.broken) throw new RangeError("Maximum call stack size exceeded");
+          const read = this.unreadable ?? ({ ok: true, value: this.value } as const);
+          const answer = this.down ? DOWN : read;
           if (this.down) this.nowMs += this.callMs;
           await this.late;
           return answer;
@@ -74,6 +83,14 @@ class World {
           const stored = this.value === null;
           this.value ??= value.slice();
           return { ok: true, value: stored ? "stored" : "present" };
+        },
+        removeKey: async (key, _timeoutMs, force) => {
+          expect([key, force]).toEqual([KEY, true]);
+          this.removals++;
+          const removed = this.value !== null;
+          this.value = this.rewritten;
+          this.unreadable = null;
+          return { ok: true, value: removed };
         },
       },
       key: KEY,
@@ -291,12 +308,98 @@ test("a pool that takes no identity is used, with a warning", async () => {
   expect(world.timers.map(({ delayMs }) => delayMs)).toEqual([IDENTITY_PERIOD_MS]);
 });
 
-test("a value of a newer format is not compared, with a warning", async () => {
+test("a value of another format keeps the pool unknown, with the reason; nobody removes it", async () => {
   const world = new World();
   world.value = Buffer.from('{"format":9,"bytes":{"dtype":"bfloat16"}}');
   await world.open();
-  expect(world.published).toEqual([MEMBERSHIP_OPEN]);
+  expect(world.published).toEqual([]);
+  expect(world.check.status()).toMatchObject({ membership: "unknown", problem: "its format is 9" });
   expect(world.told).toEqual([expect.stringContaining("format is 9")]);
+  while (world.nowMs < 10 * IDENTITY_PERIOD_MS) await world.next();
+  expect(world.removals).toBe(0);
+  world.value = null;
+  await world.next();
+  expect(world.check.status()).toEqual({ membership: "open", differences: [], keyDifferences: [] });
+});
+
+const DEEP = "[".repeat(3000) + "]".repeat(3000);
+const GARBAGE: readonly [string, string][] = [
+  ["nested lists", DEEP],
+  ["nested lists in a field", `{"format":1,"keys":{"cachePrefix":${DEEP}},"bytes":{}}`],
+  ["nested lists as the format", `{"format":${DEEP}}`],
+  ["nested objects", '{"a":'.repeat(3000) + "1" + "}".repeat(3000)],
+  ["a deep group", `{"format":1,"keys":{},"bytes":{"groups":[${DEEP}]}}`],
+  ["no JSON", "\0\0\0"],
+  ["too much", " ".repeat(70_000)],
+];
+
+test.each(GARBAGE)(
+  "%s under the key: unknown with a reason, and replaced when it stays",
+  async (_what, text) => {
+    const world = new World();
+    world.value = Buffer.from(text);
+    await world.open();
+    expect(world.published).toEqual([]);
+    const { membership, problem = "" } = world.check.status();
+    expect(membership).toBe("unknown");
+    expect(problem).not.toBe("");
+    expect(world.told).toEqual([expect.stringContaining(problem)]);
+    while (world.removals === 0) await world.next();
+    // Members that were open look once a minute: they come first.
+    expect(world.nowMs).toBeGreaterThan(IDENTITY_PERIOD_MS);
+    expect(world.nowMs).toBeLessThan(4 * IDENTITY_PERIOD_MS);
+    expect(world.check.status().membership).toBe("open");
+    expect(Buffer.compare(world.value, encodeIdentity(identityOf("float16")))).toBe(0);
+  },
+);
+
+test.each(GARBAGE)(
+  "%s over an identity: a member that was open puts it back",
+  async (_what, text) => {
+    const world = new World();
+    await world.open();
+    world.value = Buffer.from(text);
+    await world.next();
+    expect([world.removals, world.published]).toEqual([1, [MEMBERSHIP_OPEN]]);
+    expect(Buffer.compare(world.value, encodeIdentity(identityOf("float16")))).toBe(0);
+    // Whoever writes it each time is not raced with: one removal a look.
+    world.value = world.rewritten = Buffer.from(text);
+    await world.next();
+    expect(world.removals).toBe(2);
+    expect(world.check.status().membership).toBe("unknown");
+  },
+);
+
+test("a value of 20 MB is not waited for for ever", async () => {
+  const world = new World();
+  const text = "the value has 20971520 bytes";
+  world.unreadable = { ok: false, code: EngineCode.VALUE_TOO_LARGE, text };
+  await world.open();
+  expect(world.check.status()).toMatchObject({ membership: "unknown", problem: text });
+  while (world.removals === 0) await world.next();
+  expect(world.check.status().membership).toBe("open");
+});
+
+test("a value whose bytes never come is replaced too, but not while its owner may come back", async () => {
+  const world = new World();
+  await world.open();
+  world.unreadable = { ok: false, code: EngineCode.ENGINE_ERROR, text: "it could not be read" };
+  while (world.removals === 0) await world.next();
+  expect(world.nowMs).toBeGreaterThanOrEqual(
+    IDENTITY_PERIOD_MS + IDENTITY_INTERVALS.replaceAfterMs,
+  );
+  expect(world.published).toEqual([MEMBERSHIP_OPEN]);
+});
+
+test("a look that throws is told, and the next one is made", async () => {
+  const world = new World();
+  world.broken = true;
+  await world.open();
+  expect(world.check.status()).toMatchObject({ membership: "unknown" });
+  expect(world.told).toEqual([expect.stringContaining("failed")]);
+  world.broken = false;
+  await world.next();
+  expect(world.check.status().membership).toBe("open");
 });
 
 test("settle waits for the first answer, and not for an engine that is away", async () => {

@@ -140,11 +140,32 @@ describe("what reads right all the same", () => {
 test.each([
   ["no JSON", "{", "it is no JSON text"],
   ["no object", "[1]", "it is no JSON object"],
-  ["a newer format", '{"format":2,"keys":{},"bytes":{}}', "its format is 2"],
+  ["deep lists", "[".repeat(3000) + "]".repeat(3000), "it is no JSON object"],
+  [
+    "a deep field",
+    `{"keys":${"[".repeat(3000)}${"]".repeat(3000)}}`,
+    "it is nested more deeply than an identity",
+  ],
+  ["a long format", `{"format":"${"x".repeat(1000)}"}`, `its format is "${"x".repeat(196)}...`],
   ["no format", "{}", "its format is not given"],
   ["half of it", '{"format":1,"keys":{}}', "it lacks its two groups of fields"],
 ])("a value that cannot be read: %s", (_what, text, problem) => {
   expect(decodeIdentity(Buffer.from(text))).toEqual({ ok: false, problem });
+});
+
+test("a value of another format may be a newer version's", () => {
+  const value = Buffer.from('{"format":2,"keys":{},"bytes":{}}');
+  expect(decodeIdentity(value)).toEqual({
+    ok: false,
+    problem: "its format is 2",
+    otherFormat: true,
+  });
+});
+
+test("what differs is shown in short", () => {
+  const theirs = { keys: {}, bytes: { dtype: "x".repeat(60_000) } };
+  const [difference] = compareIdentities(identity(), theirs).bytes;
+  expect(difference?.theirs.length).toBe(200);
 });
 
 test("a value that is too long, or no text, is not read", () => {

@@ -7,6 +7,7 @@ import { readFileSync } from "node:fs";
 import { encode } from "@msgpack/msgpack";
 import { describe, expect, test } from "vitest";
 import { decodeBatch } from "../../src/events/decode-batch.ts";
+import { msgpackProblem } from "../../src/events/msgpack-shape.ts";
 import { KvEventEncoder } from "../../src/events/encode-batch.ts";
 import { blockHashText, externalBlockHash } from "../../src/events/kv-events.ts";
 import type { KvEvent, KvEventBatch } from "../../src/events/kv-events.ts";
@@ -235,6 +236,37 @@ test("broken payloads are refused with the field's name", () => {
   expect(() => decodeBatch(Uint8Array.of(0xc1))).toThrow(
     expect.objectContaining({ code: "INVALID_VALUE", field: "KV event batch" }),
   );
+});
+
+test.each<[string, number[]]>([
+  ["a list of 2^32-1 elements in five bytes", [0xdd, 0xff, 0xff, 0xff, 0xff]],
+  ["a map of as many", [0xdf, 0xff, 0xff, 0xff, 0xff]],
+  // Each claims as many elements as there are bytes left: a decoder would make room for all of them.
+  [
+    "many lists that claim all that follows",
+    Array.from({ length: 20_000 }, () => [0xdc, 0xff, 0xff]).flat(),
+  ],
+  ["lists inside each other", Array.from({ length: 100_000 }, () => 0x91)],
+  ["a text that ends too early", [0x93, 0x01, 0xdb, 0xff, 0xff, 0xff, 0xff]],
+  ["an empty message", []],
+])("%s is refused before it is decoded", (_what, bytes) => {
+  expect(() => decodeBatch(Uint8Array.from(bytes))).toThrow(
+    expect.objectContaining({ code: "INVALID_VALUE", field: "KV event batch" }),
+  );
+});
+
+test("whatever msgpack writes has a shape that is let through", () => {
+  const values: unknown[] = [0, -1, 2 ** 40, 1.5, "", "x".repeat(300), "y".repeat(70_000), null];
+  values.push(new Uint8Array(3), new Uint8Array(300), new Uint8Array(70_000), new Date(1), [[]]);
+  values.push(
+    2n ** 63n,
+    { a: { b: [1, {}] } },
+    Array.from({ length: 70_000 }, () => 1),
+    true,
+  );
+  values.push(Object.fromEntries(Array.from({ length: 20 }, (_, index) => [index, index])));
+  for (const value of [...values, values])
+    expect(msgpackProblem(encode(value, { useBigInt64: true }))).toBe(null);
 });
 
 test("a digest outside: its low 64 bits, or a copy of all of it", () => {

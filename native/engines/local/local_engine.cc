@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/codes.h"
+#include "core/control_call.h"
 #include "core/copy.h"
 #include "core/crc32c.h"
 #include "core/layout.h"
@@ -134,6 +135,9 @@ ControlReply LocalEngine::control(const ControlRequest& request) {
 ControlReply LocalEngine::getValue(const std::string& key) {
   const std::shared_ptr<const Value> value = pool_->find(key, pool_->takeTicks(1));
   if (value == nullptr) return {.status = code::OBJECT_NOT_FOUND};
+  if (value->bytes > CONTROL_VALUE_BYTES_MAX) {
+    return {.status = code::VALUE_TOO_LARGE, .text = "the value has " + std::to_string(value->bytes) + " bytes"};
+  }
   if (!isIntact(*value)) return {.status = code::CHECKSUM_MISMATCH};
   return {.value = std::vector<uint8_t>(value->data(), value->data() + value->bytes)};
 }

@@ -50,7 +50,7 @@ ControlReply MooncakeEngine::getValue(const std::string& key, Pool::Visit& visit
   const int64_t size = store().size(key);
   if (size < 0) return failed(size, "get_size");
   if (static_cast<uint64_t>(size) > CONTROL_VALUE_BYTES_MAX) {
-    return {.status = code::ENGINE_ERROR, .text = "the value has " + std::to_string(size) + " bytes, which is no value of this kind"};
+    return {.status = code::VALUE_TOO_LARGE, .text = "the value has " + std::to_string(size) + " bytes"};
   }
   const auto began = Pool::Clock::now();
   std::vector<uint8_t> value = store().getValue(key);

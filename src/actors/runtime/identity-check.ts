@@ -20,7 +20,7 @@ import { type IdentityIntervals, IdentityRetries } from "./identity-intervals.ts
 import { IdentityLog } from "./identity-log.ts";
 
 export interface IdentityCheckOptions {
-  readonly calls: Pick<EngineCalls, "getValue" | "putValue">;
+  readonly calls: Pick<EngineCalls, "getValue" | "putValue" | "removeKey">;
   readonly key: string;
   readonly identity: PoolIdentity;
   /** Bound of each call. */
@@ -43,9 +43,13 @@ export interface MembershipStatus {
   readonly differences: readonly IdentityDifference[];
   /** Why nothing is shared with the member that published, though nothing is wrong; empty when something may be. */
   readonly keyDifferences: readonly IdentityDifference[];
+  /** Why it is unknown, once there was an answer that says so. The pool is asked again by itself. */
+  readonly problem?: string;
 }
 
 const AGREED: IdentityComparison = { keys: [], bytes: [] };
+/** There is a value, but its bytes do not come: for a while after its owner was lost, and for ever when its disk is broken. */
+const NOT_READ: readonly number[] = [EngineCode.ENGINE_ERROR, EngineCode.CHECKSUM_MISMATCH];
 
 /**
  * Publishes this member's identity unless one is there, and compares: when the engine opens (again), then at `intervals`. Lives on the
@@ -58,6 +62,10 @@ export class IdentityCheck {
   readonly #retries: IdentityRetries;
   #membership = MEMBERSHIP_UNKNOWN;
   #compared = AGREED;
+  /** Why nothing is known; null: for want of an answer, or something is known. */
+  #problem: string | null = null;
+  /** Since when what lies under the key is no identity. */
+  #unreadableSinceMs: number | null = null;
   #engineOpen = false;
   /** Number of the engine's last opening, and of the one that the check under way began after. */
   #opening = 0;
@@ -79,6 +87,9 @@ export class IdentityCheck {
       membership: MEMBERSHIP_NAMES[this.#membership] ?? "unknown",
       differences: this.#membership === MEMBERSHIP_CLOSED ? this.#compared.bytes : [],
       keyDifferences: this.#compared.keys,
+      ...(this.#problem === null || this.#membership !== MEMBERSHIP_UNKNOWN
+        ? {}
+        : { problem: this.#problem }),
     };
   }
 
@@ -101,6 +112,8 @@ export class IdentityCheck {
     this.#become(MEMBERSHIP_UNKNOWN);
     if (!this.#engineOpen) return;
     this.#opening = reopenings;
+    this.#problem = null;
+    this.#unreadableSinceMs = null;
     this.#retries.settled();
     // A check that began before the loss speaks of the pool that was lost.
     void (this.#checking === undefined ? this.check() : this.checkAnew());
@@ -152,7 +165,14 @@ export class IdentityCheck {
     this.#cancelNext?.();
     this.#cancelNext = undefined;
     this.#checkedOpening = this.#opening;
-    const settled = await this.#readOrPublish();
+    let settled = false;
+    try {
+      settled = await this.#readOrPublish();
+    } catch (error) {
+      // Whatever the pool holds, the next look is made and the process lives.
+      this.#log.failed(error);
+      this.#unknownBecause(`looking at it failed: ${String(error)}`);
+    }
     if (this.#closed) return;
     const delayMs = settled ? this.#retries.settled() : this.#retries.failed();
     this.#cancelNext = this.#options.after(delayMs, () => void this.check());
@@ -162,15 +182,20 @@ export class IdentityCheck {
   async #readOrPublish(): Promise<boolean> {
     const { calls, key, timeoutMs } = this.#options;
     const read = await calls.getValue(key, timeoutMs);
-    if (!read.ok) return this.#unanswered(read.code, read.text);
-    if (read.value !== null) return this.#compare(read.value);
-    if (this.#closed) return true;
+    if (!read.ok) return this.#notRead(read.code, read.text);
+    if (read.value !== null) return this.#compare(read.value, true);
+    this.#unreadableSinceMs = null;
+    return this.#closed || this.#publishIdentity();
+  }
+
+  async #publishIdentity(): Promise<boolean> {
+    const { calls, key, timeoutMs } = this.#options;
     const put = await calls.putValue(key, this.#value, timeoutMs);
     if (this.#closed) return true;
     // Of two members that found nothing, one has stored: both go by what is there.
     const again = await calls.getValue(key, timeoutMs);
     if (!again.ok) return this.#unanswered(again.code, again.text);
-    if (again.value !== null) return this.#compare(again.value);
+    if (again.value !== null) return this.#compare(again.value, false);
     // It is being written, by us or by another; or the failure says nothing about the room there is.
     if (put.ok ? put.value === "present" : put.code !== EngineCode.NO_AVAILABLE_HANDLE)
       return this.#unanswered(
@@ -186,23 +211,66 @@ export class IdentityCheck {
   #unanswered(code: number, problem: string): false {
     const waits = this.#engineOpen && this.#membership === MEMBERSHIP_UNKNOWN;
     this.#log.unanswered(code, problem, waits);
+    this.#problem ??= problem;
     return false;
   }
 
-  #compare(value: Uint8Array): true {
+  #notRead(code: number, problem: string): boolean | Promise<boolean> {
+    if (code === EngineCode.VALUE_TOO_LARGE) return this.#unreadable(problem, false, true);
+    if (!NOT_READ.includes(code)) return this.#unanswered(code, problem);
+    this.#unreadableSinceMs ??= this.#options.nowMs();
+    return this.#replaceDueMs() > 0
+      ? this.#unanswered(code, problem)
+      : this.#unreadable(`its bytes do not come (${problem})`, false, true);
+  }
+
+  #compare(value: Uint8Array, mayReplace: boolean): boolean | Promise<boolean> {
     const read = decodeIdentity(value);
-    if (read.ok) this.#apply(compareIdentities(this.#options.identity, read.identity));
-    else {
-      this.#log.unreadable(read.problem);
-      this.#apply(AGREED);
-    }
+    if (!read.ok) return this.#unreadable(read.problem, read.otherFormat === true, mayReplace);
+    this.#unreadableSinceMs = null;
+    this.#apply(compareIdentities(this.#options.identity, read.identity));
     return true;
+  }
+
+  /**
+   * What lies under the key is no identity. A member that was open knows what was there and puts it back at once; another one waits
+   * until all such members have had their turn.
+   */
+  async #unreadable(problem: string, otherFormat: boolean, mayReplace: boolean): Promise<boolean> {
+    const { calls, key, timeoutMs, nowMs } = this.#options;
+    this.#unreadableSinceMs ??= nowMs();
+    const dueMs = this.#replaceDueMs();
+    const due = this.#membership === MEMBERSHIP_OPEN || dueMs <= 0;
+    if (due && mayReplace && !otherFormat && !this.#closed) {
+      // By force: no member has a use for it, and each look leases it anew.
+      const removed = await calls.removeKey(key, timeoutMs, true);
+      if (this.#closed) return true;
+      if (removed.ok) {
+        this.#log.replaced(problem);
+        return this.#publishIdentity();
+      }
+    }
+    this.#log.unreadable(problem, otherFormat, Math.max(0, dueMs));
+    this.#unknownBecause(problem);
+    return false;
+  }
+
+  /** Until a member that knows nothing replaces what is under the key; 0 or less: now. */
+  #replaceDueMs(): number {
+    const { intervals, nowMs } = this.#options;
+    return (this.#unreadableSinceMs ?? nowMs()) + intervals.replaceAfterMs - nowMs();
+  }
+
+  #unknownBecause(problem: string): void {
+    this.#problem = problem;
+    this.#become(MEMBERSHIP_UNKNOWN);
   }
 
   #apply(compared: IdentityComparison): void {
     // The answer may be older than the loss of the engine.
     if (!this.#engineOpen || this.#closed || this.#checkedOpening !== this.#opening) return;
     this.#compared = compared;
+    this.#problem = null;
     this.#log.compared(compared);
     this.#become(compared.bytes.length > 0 ? MEMBERSHIP_CLOSED : MEMBERSHIP_OPEN);
   }

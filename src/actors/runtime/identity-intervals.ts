@@ -7,6 +7,8 @@ export interface IdentityIntervals {
   /** Longest retry for `soonForMs` from the first failure on; afterwards `periodMs` is. */
   readonly soonMaxMs: number;
   readonly soonForMs: number;
+  /** A value that nobody's identity can be is replaced by a member that knows nothing of the pool after so long. */
+  readonly replaceAfterMs: number;
 }
 
 /**
@@ -18,6 +20,8 @@ export const IDENTITY_INTERVALS: IdentityIntervals = {
   retryMinMs: 500,
   soonMaxMs: 2_000,
   soonForMs: 30_000,
+  // Members that have agreed before look once a minute, and put back what they know.
+  replaceAfterMs: 90_000,
 };
 
 /** How long to wait until the next read. */

@@ -1,6 +1,9 @@
 import type { IdentityComparison, IdentityDifference } from "../../connector/identity/compare.ts";
 import type { Log } from "../step.ts";
 
+/** Whoever changes the value with each look cannot fill the memory; what is forgotten is told again. */
+const TOLD_MAX = 256;
+
 /** What the log is told of a pool's identity: each thing once, however often it is looked at. */
 export class IdentityLog {
   readonly #key: string;
@@ -40,12 +43,35 @@ export class IdentityLog {
       );
   }
 
-  unreadable(problem: string): void {
+  /** `otherFormat`: another version may have written it; else it is nobody's, and is replaced `afterMs` from now on at the latest. */
+  unreadable(problem: string, otherFormat: boolean, afterMs: number): void {
+    const remedy = otherFormat
+      ? "A newer version of this software may have written it: run the same version in every process that shares the pool, " +
+        "set cache_prefix to a name of its own, or remove the key."
+      : `No member has written it. If it stays, it is replaced in about ${Math.ceil(afterMs / 1000)} s; until then cache_prefix ` +
+        "with another name does without it.";
     this.#warnOnce(
       `unreadable ${problem}`,
       { problem },
-      `the identity of the pool's members is not compared: ${problem}. A newer version of this software may have ` +
-        "written it; run the same version in every process that shares the pool.",
+      `the pool is not used, because the identity of its members cannot be read: ${problem}. ${remedy}`,
+    );
+  }
+
+  replaced(problem: string): void {
+    this.#warnOnce(
+      `replaced ${problem}`,
+      { problem },
+      `the value under the pool's identity key was none (${problem}): it was removed, and this member's identity is put there`,
+    );
+  }
+
+  /** A look ended with an error that it should not have. */
+  failed(error: unknown): void {
+    const { message, stack } = error instanceof Error ? error : new Error(String(error));
+    this.#warnOnce(
+      `failed ${message}`,
+      { error: message, stack },
+      "looking at the identity of the pool's members failed: the pool is not used until a look succeeds",
     );
   }
 
@@ -85,6 +111,7 @@ export class IdentityLog {
 
   #first(told: string): boolean {
     const first = !this.#told.has(told);
+    if (first && this.#told.size >= TOLD_MAX) this.#told.clear();
     this.#told.add(told);
     return first;
   }

@@ -206,7 +206,10 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
   }
 
   async #reset(worker: Worker, { id, deadlineMs }: ResetRequest): Promise<void> {
-    const acknowledged = await this.#options.resetPool(deadlineMs);
+    const acknowledged = await this.#options.resetPool(deadlineMs).catch((error: unknown) => {
+      this.#options.log.error({ error: String(error) }, "a reset of the pool failed");
+      return false;
+    });
     // To a thread that has ended meanwhile this does nothing.
     worker.postMessage({ order: "resetAnswered", id, acknowledged } satisfies ResetAnswered);
   }

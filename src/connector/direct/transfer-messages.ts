@@ -3,6 +3,7 @@
  * the prefiller answers. Both are msgpack maps; fields that equal their defaults are left out, unknown ones are passed over.
  */
 import { decode, encode } from "@msgpack/msgpack";
+import { msgpackProblem } from "../../events/msgpack-shape.ts";
 import { messageFields, messageInteger } from "./message-fields.ts";
 import type { MessageFields, WireInteger } from "./message-fields.ts";
 
@@ -135,7 +136,7 @@ function encodeMap(fields: Readonly<Record<string, unknown>>): Uint8Array {
 function decodeMap(bytes: Uint8Array, what: string): MessageFields {
   let decoded: unknown;
   try {
-    decoded = decode(bytes, { useBigInt64: true });
+    if (msgpackProblem(bytes) === null) decoded = decode(bytes, { useBigInt64: true });
   } catch {
     // Whatever the library objects to: these bytes are no message.
     decoded = undefined;

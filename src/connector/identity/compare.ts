@@ -1,11 +1,11 @@
 import type { GroupBytes, PoolIdentity } from "./identity.ts";
-import { canonicalJson } from "./identity-value.ts";
+import { canonicalJson, shownJson } from "./identity-value.ts";
 import type { PublishedIdentity } from "./identity-value.ts";
 
 export interface IdentityDifference {
   /** `keys.…` or `bytes.…`: the field of the published value. */
   readonly field: string;
-  /** Canonical JSON. */
+  /** Canonical JSON, cut when it is long. */
   readonly ours: string;
   readonly theirs: string;
 }
@@ -43,8 +43,12 @@ function differences(
   const found: IdentityDifference[] = [];
   for (const [name, value] of Object.entries(ours)) {
     if (theirs[name] === undefined) continue;
-    const [our, their] = [canonicalJson(value), canonicalJson(theirs[name])];
-    if (our !== their) found.push({ field: `${part}.${name}`, ours: our, theirs: their });
+    if (canonicalJson(value) === canonicalJson(theirs[name])) continue;
+    found.push({
+      field: `${part}.${name}`,
+      ours: shownJson(value),
+      theirs: shownJson(theirs[name]),
+    });
   }
   return found;
 }
@@ -55,7 +59,7 @@ function groupDifferences(
   sameStage: boolean,
 ): IdentityDifference[] {
   if (!Array.isArray(theirs) || theirs.length !== ours.length)
-    return [{ field: "bytes.groups", ours: canonicalJson(ours), theirs: canonicalJson(theirs) }];
+    return [{ field: "bytes.groups", ours: shownJson(ours), theirs: shownJson(theirs) }];
   return ours.flatMap((group, index) => {
     const { layers, ...everywhere } = group;
     const their: unknown = theirs[index];

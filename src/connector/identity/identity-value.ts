@@ -7,13 +7,18 @@ export interface PublishedIdentity {
   readonly keys: Readonly<Record<string, unknown>>;
   readonly bytes: Readonly<Record<string, unknown>>;
 }
-/** `problem`: why the value cannot be read, for a person. */
+/**
+ * `problem`: why the value cannot be read, for a person. `otherFormat`: it may be a newer version's identity; else it is nobody's.
+ */
 export type ReadIdentity =
   | { readonly ok: true; readonly identity: PublishedIdentity }
-  | { readonly ok: false; readonly problem: string };
+  | { readonly ok: false; readonly problem: string; readonly otherFormat?: true };
 
 /** A value that somebody else has written: whoever claims so much has not written an identity. */
 const VALUE_BYTES_MAX = 64 * 1024;
+/** The object, its two groups, lists, KV-cache groups, their fields, and one more. */
+const DEPTH_MAX = 6;
+const SHOWN_CHARACTERS_MAX = 200;
 
 export function encodeIdentity(identity: PoolIdentity): Uint8Array {
   return Buffer.from(canonicalJson({ format: IDENTITY_FORMAT, ...identity }));
@@ -29,9 +34,16 @@ export function decodeIdentity(value: Uint8Array): ReadIdentity {
     return { ok: false, problem: "it is no JSON text" };
   }
   if (!isRecord(parsed)) return { ok: false, problem: "it is no JSON object" };
+  // Before anything walks through it: a few kilobytes of brackets are deeper than a stack.
+  if (!isFlat(parsed, DEPTH_MAX))
+    return { ok: false, problem: "it is nested more deeply than an identity" };
   const { format, keys, bytes } = parsed;
-  if (format !== IDENTITY_FORMAT)
-    return { ok: false, problem: `its format is ${JSON.stringify(format) ?? "not given"}` };
+  if (format !== IDENTITY_FORMAT) {
+    const problem = `its format is ${format === undefined ? "not given" : shownJson(format)}`;
+    return typeof format === "number"
+      ? { ok: false, problem, otherFormat: true }
+      : { ok: false, problem };
+  }
   if (!isRecord(keys) || !isRecord(bytes))
     return { ok: false, problem: "it lacks its two groups of fields" };
   return { ok: true, identity: { keys, bytes } };
@@ -43,6 +55,19 @@ export function canonicalJson(value: unknown): string {
   if (!isRecord(value)) return JSON.stringify(value) ?? "null";
   const fields = Object.keys(value).toSorted();
   return `{${fields.map((name) => `${JSON.stringify(name)}:${canonicalJson(value[name])}`).join(",")}}`;
+}
+
+/** The same for people and logs: whatever its length, it is cut. */
+export function shownJson(value: unknown): string {
+  const text = canonicalJson(value);
+  return text.length > SHOWN_CHARACTERS_MAX
+    ? `${text.slice(0, SHOWN_CHARACTERS_MAX - 3)}...`
+    : text;
+}
+
+function isFlat(value: unknown, depthMax: number): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return depthMax > 0 && Object.values(value).every((each) => isFlat(each, depthMax - 1));
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

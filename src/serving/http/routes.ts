@@ -52,12 +52,13 @@ export function addRoutes(server: FastifyInstance, ports: RoutePorts): void {
 
   server.get("/health", (_request, reply) => {
     const healthy = ports.healthy();
-    const { membership, differences } = ports.membership();
+    const { membership, differences, problem } = ports.membership();
     return reply.code(healthy ? 200 : 503).send({
       status: healthy ? "ok" : "unhealthy",
       engine: ports.engineState(),
       pool: membership,
       ...(differences.length === 0 ? {} : { differences }),
+      ...(problem === undefined ? {} : { poolProblem: problem }),
     });
   });
   server.get("/metrics", async (_request, reply) =>

@@ -111,7 +111,7 @@ export class LookupServer {
         count(emptied ? "reset" : "reset_failed");
         reply(emptied ? RESET_DONE : RESET_FAILED);
       };
-      return void reset().then(answer);
+      return void reset().then(answer, () => answer(false));
     }
     lookup(request, (answer, failure) => {
       count(failure ?? (answer.hitTokens > 0 ? "hit" : "miss"));
