@@ -58,6 +58,12 @@ test("text becomes the expected token ids and comes back unchanged", () => {
     expect(pieces.every((piece) => !piece.includes("\ufffd"))).toBe(true);
   }
   expect(tokenizer.encode("12345")).toHaveLength(5);
+  // Of `tokenizers` 0.23.3 with this vocabulary: numbers of other scripts, and bytes that have no token.
+  expect([...tokenizer.encode("   ½")]).toEqual([333, 16738]);
+  expect([...tokenizer.encode(" ٣")]).toEqual([216, 164, 113]);
+  expect([...tokenizer.encode("x ² y")]).toEqual([104, 216, 19133, 329]);
+  expect([...tokenizer.encode("\r\n１")]).toEqual([2738, 8083, 235]);
+  expect([...tokenizer.encode(" \u0006\u0006</s>")]).toEqual([22577, 99, 46]);
 });
 
 test("reused blocks give the same bits at four cuts; a flipped bit does not", async () => {

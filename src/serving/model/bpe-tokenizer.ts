@@ -1,27 +1,23 @@
 import { readFile } from "node:fs/promises";
 import type { Template } from "@huggingface/jinja";
-import type { Tokenizer } from "@huggingface/tokenizers";
 import { MooncakeKvError } from "../../errors.ts";
 import type { TokenizerFile } from "./gguf-tokenizer.ts";
-import { loadJinjaPackage, loadTokenizersPackage } from "./optional-packages.ts";
+import { loadJinjaPackage } from "./optional-packages.ts";
 import { TokenBytes } from "./token-bytes.ts";
 import type { StreamingDecoder } from "./token-bytes.ts";
-import { tokenBytesOf, tokenizerDefinition } from "./tokenizer-definition.ts";
+import { VocabularyEncoder } from "./vocabulary-encoder.ts";
 import type { ChatMessage, ModelTokenizer } from "./tokenizer.ts";
+import { tokenBytesOf } from "./vocabulary-bytes.ts";
 
 /** Loads the vocabulary file that a conversion wrote. Throws OPTIONAL_MISSING when a package is absent. */
 export async function loadBpeTokenizer(path: string): Promise<ModelTokenizer> {
   const file = JSON.parse(await readFile(path, "utf8")) as TokenizerFile;
-  const tokenizers = await loadTokenizersPackage();
-  const tokenizer = new tokenizers.Tokenizer(tokenizerDefinition(file), {
-    clean_up_tokenization_spaces: false,
-  });
   const jinja = file.chatTemplate === null ? undefined : await loadJinjaPackage();
   const parse = (text: string): Template => {
     if (jinja === undefined) throw new Error("no chat template");
     return new jinja.Template(text);
   };
-  return new BpeTokenizer(file, tokenizer, parse);
+  return new BpeTokenizer(file, parse);
 }
 
 /** Byte-pair encoding with the vocabulary and chat template of a GGUF file. */
@@ -29,18 +25,14 @@ class BpeTokenizer implements ModelTokenizer {
   readonly vocabSize: number;
   readonly endTokenIds: readonly number[];
   private readonly file: TokenizerFile;
-  private readonly tokenizer: Tokenizer;
+  private readonly encoder: VocabularyEncoder;
   private readonly bytes: TokenBytes;
   private readonly parseTemplate: (text: string) => Template;
   private template: Template | undefined;
 
-  constructor(
-    file: TokenizerFile,
-    tokenizer: Tokenizer,
-    parseTemplate: (text: string) => Template,
-  ) {
+  constructor(file: TokenizerFile, parseTemplate: (text: string) => Template) {
     this.file = file;
-    this.tokenizer = tokenizer;
+    this.encoder = new VocabularyEncoder(file);
     this.parseTemplate = parseTemplate;
     this.vocabSize = file.vocabularySize;
     this.endTokenIds = file.endTokenIds;
@@ -48,7 +40,7 @@ class BpeTokenizer implements ModelTokenizer {
   }
 
   encode(text: string): Int32Array {
-    const { ids } = this.tokenizer.encode(text, { add_special_tokens: false });
+    const ids = this.encoder.encode(text);
     const begin = this.file.beginTokenId;
     // A chat template usually writes the begin token itself; twice would be a prompt the model never saw.
     if (!this.file.addBeginToken || begin === null || ids[0] === begin) return Int32Array.from(ids);

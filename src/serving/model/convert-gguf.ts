@@ -22,7 +22,7 @@ import type { PrepareProgress } from "./prepared-model.ts";
 import { WeightsFingerprint } from "./weights-fingerprint.ts";
 
 /** Counts up whenever the graph or a file's format changes, so that older conversions are made anew. */
-const CONVERTER_VERSION = 2;
+const CONVERTER_VERSION = 3;
 
 export interface ConvertedModel {
   readonly graphPath: string;

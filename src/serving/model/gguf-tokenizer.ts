@@ -63,7 +63,7 @@ export function tokenizerFileOf(file: GgufFile, vocabularySize: number): Tokeniz
     merges:
       kind === "byte-level"
         ? listOf(file, "tokenizer.ggml.merges", isText)
-        : sentencePieceMerges(tokens, tokenTypes, listOf(file, "tokenizer.ggml.scores", isNumber)),
+        : sentencePieceMerges(tokens, listOf(file, "tokenizer.ggml.scores", isNumber)),
     vocabularySize,
     beginTokenId: tokenIdOf(file, "tokenizer.ggml.bos_token_id", tokens.length),
     endTokenId,

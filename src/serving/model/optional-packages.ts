@@ -8,10 +8,6 @@ export function loadOnnxRuntime(): Promise<typeof import("onnxruntime-node")> {
   return importOptional("onnxruntime-node", () => import("onnxruntime-node"));
 }
 
-export function loadTokenizersPackage(): Promise<typeof import("@huggingface/tokenizers")> {
-  return importOptional("@huggingface/tokenizers", () => import("@huggingface/tokenizers"));
-}
-
 export function loadJinjaPackage(): Promise<typeof import("@huggingface/jinja")> {
   return importOptional("@huggingface/jinja", () => import("@huggingface/jinja"));
 }

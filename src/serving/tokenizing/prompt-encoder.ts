@@ -6,8 +6,8 @@ import { TokenizerPool } from "./tokenizer-pool.ts";
 
 /**
  * Prompts from this many characters on are tokenized off the event loop. Measured with SmolLM2's tokenizer on two busy cores:
- * 1,000 characters take 0.8 ms in place and 1.0 ms by way of a thread; 4,000 take 3.0 and 3.5 ms, of which the event loop is
- * held for about half of that; 100,000 take 109 and 125 ms. Below, the round trip costs more than the pause it saves.
+ * 1,000 characters take 0.2 ms in place and 1.3 ms by way of a thread; 4,000 take 0.6 and 1.1 ms; 100,000 take 12 and 13 ms.
+ * Below, the round trip costs more than the pause it saves.
  */
 export const LONG_PROMPT_CHARACTERS = 4096;
 

@@ -7,7 +7,7 @@ import type { PromptText } from "./prompt-text.ts";
 
 /** Long prompts that wait for a thread; each is at most a request's body. */
 const QUEUE_MAX = 32;
-/** From hand-over to token ids. A context of 8,192 tokens takes 35 ms, so this is a broken or starved thread. */
+/** From hand-over to token ids. A context of 8,192 tokens takes a few milliseconds, so this is a broken or starved thread. */
 const TIMEOUT_MS = 20_000;
 /** Failures in a row after which no further thread is started. */
 const FAILURES_MAX = 3;
@@ -15,7 +15,7 @@ const FAILURES_MAX = 3;
 export interface TokenizerPoolOptions {
   readonly model: PreparedModel;
   readonly log: Log;
-  /** Threads, each with a tokenizer of its own. Default 1: it keeps up with 300,000 tokens a second. */
+  /** Threads, each with a tokenizer of its own. Default 1: it keeps up with two million tokens a second. */
   readonly threads?: number;
   readonly queueMax?: number;
   readonly timeoutMs?: number;
