@@ -21,5 +21,7 @@ inline constexpr int32_t REGISTRATION_REFUSED = -906;
 inline constexpr int32_t TIMED_OUT = -907;
 /** There is a value, but no call on single keys takes one of its size. */
 inline constexpr int32_t VALUE_TOO_LARGE = -908;
+/** The value was removed while it was read: its bytes may be those of another. */
+inline constexpr int32_t REMOVED_UNDER_READ = -909;
 
 }  // namespace mooncake_kv::code

@@ -38,7 +38,7 @@ struct MooncakeOptions {
   bool enableOffload = false;
   /** Puts name the group of each value, so that the store evicts a chunk as a whole (mooncake/lifecycle_group.h). */
   bool groupSemantics = false;
-  /** Asks the master before each get where its values lie: one call more. */
+  /** Gets tell the tier of each value. */
   bool reportTiers = false;
   /** Bounds of one call into the store; larger requests are cut. */
   uint32_t keysPerCallMax = 0;

@@ -194,7 +194,7 @@ export interface MooncakeEngineOptions extends EngineLanes {
   readonly enableOffload: boolean;
   /** Puts name the group of each value, so that a chunk's values, of all ranks, are evicted together. */
   readonly groupSemantics: boolean;
-  /** Gets tell where each value lay (EngineChannel.tiers): one call to the master more a get. */
+  /** Gets tell where each value lay (EngineChannel.tiers). */
   readonly reportTiers: boolean;
   /** Bounds of one call into the store. */
   readonly keysPerCallMax: number;

@@ -71,5 +71,7 @@ export const EngineCode = {
   TIMED_OUT: -907,
   /** There is a value, but no call on single keys takes one of its size; it was not read. */
   VALUE_TOO_LARGE: -908,
+  /** The value was removed while it was read: its bytes may be those of another. */
+  REMOVED_UNDER_READ: -909,
 } as const;
 export type EngineCode = (typeof EngineCode)[keyof typeof EngineCode];

@@ -185,7 +185,7 @@ test("a lookup leases keys: removals leave them unless they are forced", async (
   expect(await python.exist(["leased@4"])).toEqual([0]);
 });
 
-test("gets tell the tier of each value when they are to, and cost the master no question otherwise", async () => {
+test("gets tell the tier of each value when they are to, and say unknown otherwise", async () => {
   const options = engineOptions(`127.0.0.1:${master.port}`, { reportTiers: true });
   const telling = new MooncakeWorld(options, { shapes: SHAPES, blockCount: 8 });
   try {

@@ -38,6 +38,8 @@ class FakeWheel {
   }
 
   void plan(const std::string& how) { ask("plan", how); }
+  /** What the next question for replicas is told of every key. */
+  void tell(const std::string& replicas) { ask("tell", replicas); }
   void letClose(bool yes) { ask("let_close", uint64_t{yes}); }
   void letReturn() { ask("let_return", uint64_t{1}); }
   void setHealth(uint64_t code) { ask("set_health", code); }

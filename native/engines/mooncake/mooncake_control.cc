@@ -52,11 +52,15 @@ ControlReply MooncakeEngine::getValue(const std::string& key, Pool::Visit& visit
   if (static_cast<uint64_t>(size) > CONTROL_VALUE_BYTES_MAX) {
     return {.status = code::VALUE_TOO_LARGE, .text = "the value has " + std::to_string(size) + " bytes"};
   }
+  ReplicaLists before, after;
+  store().replicas(key, before);
   const auto began = Pool::Clock::now();
   std::vector<uint8_t> value = store().getValue(key);
   // The wheel's own buffer, which the next value would share with what comes late.
   endTransfer(visit, began, value.empty() && size > 0);
   if (static_cast<int64_t>(value.size()) != size) return {.status = code::ENGINE_ERROR, .text = "the value could not be read"};
+  store().replicas(key, after);
+  if (!remains(before.of(0), after.of(0))) return {.status = code::REMOVED_UNDER_READ, .text = "the value was removed while it was read"};
   return {.value = std::move(value)};
 }
 

@@ -66,7 +66,9 @@ class MooncakeEngine final : public Engine {
   /** Reports the loss; keys from `from` on are ENGINE_DOWN, and so is the request. */
   int32_t goDown(PoolRequest& request, uint32_t from, const char* reason);
   bool masterAnswers();
-  void askTiers(PoolRequest& request, const std::vector<uint32_t>& keys, std::vector<int32_t>& tiers);
+  /** After a call: values that arrived and were removed under it are no values. False: the master does not answer. */
+  bool refuseRemoved(PoolRequest& request, const PlannedCall& call, const ReplicaLists& before);
+  void setMiss(PoolRequest& request, uint32_t index);
   void readResult(PoolRequest& request, uint32_t index, int32_t wheelCode, bool& sizesDiffer);
 
   ControlReply getValue(const std::string& key, Pool::Visit& visit);

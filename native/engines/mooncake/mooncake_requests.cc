@@ -136,26 +136,35 @@ int32_t MooncakeEngine::runPut(PoolRequest& request, Pool::Visit& visit) {
 
 int32_t MooncakeEngine::runGet(PoolRequest& request, Pool::Visit& visit) {
   Transfer transfer;
-  std::vector<int32_t> results, tiers;
+  ReplicaLists before;
+  std::vector<int32_t> results;
   bool sizesDiffer = true;
   for (uint32_t from = 0; from < request.count();) {
     if (connection_->pool->isRetired()) return goDown(request, from, GIVEN_UP);
     const auto [call, staging] = nextCallStaged(request, from);
     fillTransfer(request, call, limits_, staging.data(), transfer);
-    // Before the get, as vLLM asks: a read may bring a value back into memory.
-    if (options_.reportTiers) askTiers(request, transfer.keys, tiers);
+    store().replicas(request, transfer.keys, before);
+    if (before.empty()) {
+      // So answers a master that is gone, too; a get would wait for it once more.
+      if (!masterAnswers()) return goDown(request, call.from, whyUnanswered(wheel_code::RPC_FAIL));
+      for (uint32_t index = call.from; index < call.to; index++) setMiss(request, index);
+      from = call.to;
+      continue;
+    }
     const auto began = Clock::now();
     store().get(request, transfer, results);
     endTransfer(visit, began, anyTransferFailed(results));
     gets_.fetch_add(results.size(), std::memory_order_relaxed);
     // A peer that holds a value may be what is gone: then the master still answers.
     if (anyUnanswered(results) && !masterAnswers()) return goDown(request, call.from, whyUnanswered(wheel_code::RPC_FAIL));
+    for (uint32_t index = call.from; index < call.to; index++) readResult(request, index, results[index - call.from], sizesDiffer);
+    if (!refuseRemoved(request, call, before)) return goDown(request, call.from, whyUnanswered(wheel_code::RPC_FAIL));
     const uint8_t* staged = staging.data();
     for (uint32_t index = call.from; index < call.to; index++) {
-      readResult(request, index, results[index - call.from], sizesDiffer);
       if (request.result(index) >= 0) {
         if (staging) scatterValue(request, index, staged);
-        if (options_.reportTiers) request.setTier(index, tiers[index - call.from]);
+        // The first replica is the one that a get takes.
+        if (options_.reportTiers) request.setTier(index, before.of(index - call.from)[0].tier);
       }
       if (staging) staged += request.valueBytes(index);
     }
@@ -164,13 +173,24 @@ int32_t MooncakeEngine::runGet(PoolRequest& request, Pool::Visit& visit) {
   return code::OK;
 }
 
-/** Where values lie is told for a person: a failure leaves it unknown and holds up no get, as in vLLM. */
-void MooncakeEngine::askTiers(PoolRequest& request, const std::vector<uint32_t>& keys, std::vector<int32_t>& tiers) {
-  try {
-    store().tiers(request, keys, tiers);
-  } catch (const python::Raised&) {
-    tiers.assign(keys.size(), layout::TIER_UNKNOWN);
+bool MooncakeEngine::refuseRemoved(PoolRequest& request, const PlannedCall& call, const ReplicaLists& before) {
+  std::vector<uint32_t> arrived;
+  for (uint32_t index = call.from; index < call.to; index++) {
+    if (request.result(index) >= 0) arrived.push_back(index);
   }
+  if (arrived.empty()) return true;
+  ReplicaLists after;
+  store().replicas(request, arrived, after);
+  if (after.empty() && !masterAnswers()) return false;
+  for (size_t nth = 0; nth < arrived.size(); nth++) {
+    if (!remains(before.of(arrived[nth] - call.from), after.of(nth))) request.setResult(arrived[nth], code::REMOVED_UNDER_READ);
+  }
+  return true;
+}
+
+void MooncakeEngine::setMiss(PoolRequest& request, uint32_t index) {
+  getMisses_.fetch_add(1, std::memory_order_relaxed);
+  request.setResult(index, code::OBJECT_NOT_FOUND);
 }
 
 /** `sizesDiffer`: whether it is worth asking for the size of a value whose get failed; false after one that was right. */
@@ -182,9 +202,10 @@ void MooncakeEngine::readResult(PoolRequest& request, uint32_t index, int32_t wh
   }
   int32_t result = code::ENGINE_ERROR;
   if (wheelCode == code::OBJECT_NOT_FOUND || wheelCode == wheel_code::REPLICA_IS_NOT_READY) {
-    getMisses_.fetch_add(1, std::memory_order_relaxed);
-    result = code::OBJECT_NOT_FOUND;
-  } else if (wheelCode == code::BUFFER_SMALLER || wheelCode == wheel_code::TRANSFER_FAIL) {
+    setMiss(request, index);
+    return;
+  }
+  if (wheelCode == code::BUFFER_SMALLER || wheelCode == wheel_code::TRANSFER_FAIL) {
     // The wheel says the same of a buffer that is too large and of a transfer that failed.
     const int64_t is = sizesDiffer ? store().size(std::string(request.key(index))) : wanted;
     sizesDiffer = is >= 0 && is != wanted;

@@ -17,6 +17,9 @@ using python::Ref;
 
 namespace {
 
+/** ReplicaStatus.COMPLETE of the wheel. */
+constexpr int64_t REPLICA_COMPLETE = 3;
+
 int64_t numberOf(const Ref& result) { return python::asNumber(result.get()); }
 
 int64_t callWithKey(const Held& method, const std::string& key) {
@@ -48,13 +51,28 @@ bool answersYes(python::Object* descriptor, const char* question) {
   return python::api().PyObject_IsTrue(call(method.get(), {}).get()) == 1;
 }
 
-int32_t tierOf(python::Object* replicas) {
-  if (replicas == nullptr || python::api().PyList_Size(replicas) < 1) return layout::TIER_UNKNOWN;
-  // The first replica is the one that a get takes.
-  python::Object* first = python::api().PyList_GetItem(replicas, 0);
-  if (answersYes(first, "is_memory_replica")) return layout::TIER_MEMORY;
-  if (answersYes(first, "is_disk_replica") || answersYes(first, "is_local_disk_replica")) return layout::TIER_DISK;
-  return layout::TIER_UNKNOWN;
+/** A value that is being written has a replica too. */
+bool isComplete(python::Object* descriptor) {
+  return python::asNumber(python::attribute(descriptor, "status").get()) == REPLICA_COMPLETE;
+}
+
+/** Another kind of replica of a later wheel is told apart by nothing, so that it counts while one of its kind is there. */
+Replica readReplica(python::Object* descriptor) {
+  if (answersYes(descriptor, "is_memory_replica")) {
+    const Ref memory = call(python::attribute(descriptor, "get_memory_descriptor").get(), {});
+    const Ref buffer = python::attribute(memory.get(), "buffer_descriptor");
+    return {.tier = layout::TIER_MEMORY,
+            .place = python::asText(python::attribute(buffer.get(), "transport_endpoint").get()),
+            .address = static_cast<uint64_t>(python::asUnsigned(python::attribute(buffer.get(), "buffer_address").get())),
+            .bytes = static_cast<uint64_t>(python::asUnsigned(python::attribute(buffer.get(), "size").get()))};
+  }
+  if (answersYes(descriptor, "is_disk_replica")) {
+    const Ref disk = call(python::attribute(descriptor, "get_disk_descriptor").get(), {});
+    return {.tier = layout::TIER_DISK,
+            .place = python::asText(python::attribute(disk.get(), "file_path").get()),
+            .bytes = static_cast<uint64_t>(python::asUnsigned(python::attribute(disk.get(), "object_size").get()))};
+  }
+  return {.tier = answersYes(descriptor, "is_local_disk_replica") ? layout::TIER_DISK : layout::TIER_UNKNOWN, .place = {}};
 }
 
 }  // namespace
@@ -134,15 +152,31 @@ void Store::get(const PoolRequest& request, const Transfer& transfer, std::vecto
   python::readNumbers(call(methods_->batchGet.get(), {keys.get(), addresses.get(), sizes.get()}).get(), transfer.keys.size(), results);
 }
 
-void Store::tiers(const PoolRequest& request, const std::vector<uint32_t>& keys, std::vector<int32_t>& tiers) {
+void Store::replicas(const PoolRequest& request, const std::vector<uint32_t>& keys, ReplicaLists& lists) {
   const Lock lock;
-  const Ref list = keyList(request, keys);
-  const Ref byKey = call(methods_->batchReplicas.get(), {list.get()});
-  tiers.clear();
-  for (size_t index = 0; index < keys.size(); index++) {
-    // Borrowed references, both of them.
-    python::Object* key = python::api().PyList_GetItem(list.get(), static_cast<intptr_t>(index));
-    tiers.push_back(tierOf(python::api().PyDict_GetItem(byKey.get(), key)));
+  readReplicas(keyList(request, keys).get(), keys.size(), lists);
+}
+
+void Store::replicas(const std::string& key, ReplicaLists& lists) {
+  const Lock lock;
+  ListMaker list(1);
+  list.add(python::text(key));
+  readReplicas(list.take().get(), 1, lists);
+}
+
+void Store::readReplicas(python::Object* keys, size_t count, ReplicaLists& lists) {
+  const Ref byKey = call(methods_->batchReplicas.get(), {keys});
+  lists.clear();
+  for (size_t index = 0; index < count; index++) {
+    // Borrowed references, both of them, and the descriptors.
+    python::Object* key = python::api().PyList_GetItem(keys, static_cast<intptr_t>(index));
+    python::Object* replicas = python::api().PyDict_GetItem(byKey.get(), key);
+    const intptr_t many = replicas == nullptr ? 0 : python::api().PyList_Size(replicas);
+    for (intptr_t nth = 0; nth < many; nth++) {
+      python::Object* descriptor = python::api().PyList_GetItem(replicas, nth);
+      if (isComplete(descriptor)) lists.add(readReplica(descriptor));
+    }
+    lists.endKey();
   }
 }
 

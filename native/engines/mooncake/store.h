@@ -12,6 +12,7 @@
 #include "core/pool_request.h"
 #include "engines/engine_options.h"
 #include "engines/mooncake/python/objects.h"
+#include "engines/mooncake/replicas.h"
 #include "engines/mooncake/transfer.h"
 
 namespace mooncake_kv::mooncake {
@@ -58,8 +59,9 @@ class Store {
   void exists(const PoolRequest& request, uint32_t from, uint32_t to, std::vector<int32_t>& results);
   void put(const PoolRequest& request, const Transfer& transfer, std::vector<int32_t>& results);
   void get(const PoolRequest& request, const Transfer& transfer, std::vector<int32_t>& results);
-  /** Where the first replica of each value lies: TIER_MEMORY, TIER_DISK or TIER_UNKNOWN. */
-  void tiers(const PoolRequest& request, const std::vector<uint32_t>& keys, std::vector<int32_t>& tiers);
+  /** Where the values of `keys` lie now. Leases them, as a get does. */
+  void replicas(const PoolRequest& request, const std::vector<uint32_t>& keys, ReplicaLists& lists);
+  void replicas(const std::string& key, ReplicaLists& lists);
   void remove(const PoolRequest& request, uint32_t from, uint32_t to, std::vector<int32_t>& results);
 
   int64_t exists(const std::string& key);
@@ -85,6 +87,7 @@ class Store {
 
   Store();
   static bool end(std::shared_ptr<Methods> methods);
+  void readReplicas(python::Object* keys, size_t count, ReplicaLists& lists);
   python::Ref keyList(const PoolRequest& request, const std::vector<uint32_t>& keys) const;
   /** One a call: the wheel reads it while it works, without the interpreter's lock, and other threads put too. */
   python::Ref configOfGroups(const PoolRequest& request, const std::vector<uint32_t>& keys) const;

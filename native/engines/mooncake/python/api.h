@@ -40,6 +40,7 @@ using Object = ::_object;
   X(int, PyDict_SetItemString, (Object*, const char*, Object*))                                  \
   X(Object*, PyLong_FromUnsignedLongLong, (unsigned long long))                                  \
   X(long long, PyLong_AsLongLong, (Object*))                                                     \
+  X(unsigned long long, PyLong_AsUnsignedLongLong, (Object*))                                    \
   X(Object*, PyUnicode_FromStringAndSize, (const char*, intptr_t))                               \
   X(Object*, PyUnicode_AsUTF8String, (Object*))                                                  \
   X(Object*, PyBytes_FromStringAndSize, (const char*, intptr_t))                                 \

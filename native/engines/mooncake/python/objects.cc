@@ -67,6 +67,12 @@ int64_t asNumber(Object* object) {
   return value;
 }
 
+uint64_t asUnsigned(Object* object) {
+  const unsigned long long value = api().PyLong_AsUnsignedLongLong(object);
+  if (value == ~0ull && api().PyErr_Occurred() != nullptr) raise();
+  return value;
+}
+
 Ref call(Object* function, std::initializer_list<Object*> positional, Object* named) {
   const Ref tuple = Ref::take(api().PyTuple_New(static_cast<intptr_t>(positional.size())));
   intptr_t at = 0;

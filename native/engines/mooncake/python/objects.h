@@ -100,6 +100,8 @@ Ref number(uint64_t value);
 Ref bytes(const void* data, size_t count);
 std::string asText(Object* object);
 int64_t asNumber(Object* object);
+/** For addresses: the whole range of 64 bits. */
+uint64_t asUnsigned(Object* object);
 std::vector<uint8_t> asBytes(Object* object);
 
 /** A list of known length whose items are set one after the other. */

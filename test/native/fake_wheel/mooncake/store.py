@@ -2,6 +2,7 @@
 import ctypes
 import threading
 import time
+from types import SimpleNamespace
 
 OK, TRANSFER_FAIL = 0, -800
 LATE_BYTE, RIGHT_BYTE = 0xEE, 0x11
@@ -9,14 +10,14 @@ LATE_BYTE, RIGHT_BYTE = 0xEE, 0x11
 GIVES_UP_AFTER_SECONDS = 0.3
 
 lock = threading.Lock()
-stores, plans, addresses, counts, value_bytes = [], [], [], {}, {}
+stores, plans, addresses, told, counts, value_bytes = [], [], [], [], {}, {}
 health = OK
 may_close, may_return = threading.Event(), threading.Event()
 
 
 def begin(_):
     """A test begins: nothing is left of the one before."""
-    for each in (stores, plans, addresses, value_bytes):
+    for each in (stores, plans, addresses, told, value_bytes):
         each.clear()
     counts.update(closes=0, misuses=0, lateTransfers=0, transfers=0, waiting=0)
     may_close.set()
@@ -27,6 +28,12 @@ def begin(_):
 def plan(how):
     """How the next transfer that nobody has planned yet goes: right, fail, give up, give up when told, wait."""
     plans.append(how)
+    return OK
+
+
+def tell(replicas):
+    """What the next question for replicas that nobody has planned yet is told of every key: texts as Replica takes them, or nothing."""
+    told.append(replicas.split())
     return OK
 
 
@@ -60,6 +67,32 @@ def times_used(nth):
 def add(name, number=1):
     with lock:
         counts[name] += number
+
+
+class Replica:
+    """One of "memory:OWNER:ADDRESS:BYTES", "disk:FILE:BYTES", "local_disk"; with "writing:" in front while it is written."""
+
+    def __init__(self, text):
+        self.status = 2 if text.startswith("writing:") else 3
+        self.kind, *self.where = text.removeprefix("writing:").split(":")
+
+    def is_memory_replica(self):
+        return self.kind == "memory"
+
+    def is_disk_replica(self):
+        return self.kind == "disk"
+
+    def is_local_disk_replica(self):
+        return self.kind == "local_disk"
+
+    def get_memory_descriptor(self):
+        owner, address, size = self.where
+        buffer = SimpleNamespace(transport_endpoint=owner, buffer_address=int(address), size=int(size))
+        return SimpleNamespace(buffer_descriptor=buffer)
+
+    def get_disk_descriptor(self):
+        path, size = self.where
+        return SimpleNamespace(file_path=path, object_size=int(size))
 
 
 class ReplicateConfig:
@@ -156,6 +189,12 @@ class MooncakeDistributedStore:
             result = self.transfer(pieces, self.read)
             return [result for key in keys]
 
+    def batch_get_replica_desc(self, keys):
+        with Call(self):
+            with lock:
+                texts = told.pop(0) if told else ["memory:owner:4096:4"]
+            return {key: [Replica(text) for text in texts] for key in keys if texts}
+
     def put(self, key, value, config):
         with Call(self):
             return self.transfer([(0, 0)], lambda pieces: None)
@@ -187,4 +226,4 @@ class MooncakeDistributedStore:
     def unused(self, *given):
         raise NotImplementedError
 
-    batch_is_exist = batch_get_replica_desc = batch_remove = remove = remove_by_regex = remove_all = unused
+    batch_is_exist = batch_remove = remove = remove_by_regex = remove_all = unused
