@@ -4,7 +4,6 @@ import { destination, pino } from "pino";
 import { readEnvironment } from "../config/environment.ts";
 import type { HashAlgorithmName } from "../config/kv-cache-config.ts";
 import { parseTransferConfig } from "../config/transfer-config.ts";
-import { MooncakeKvError } from "../errors.ts";
 import { loadNative } from "../native/load.ts";
 import { Application } from "../serving/application.ts";
 import { prepareModel } from "../serving/model/prepare-model.ts";
@@ -12,6 +11,7 @@ import { checkTraceFile } from "../serving/serving-trace.ts";
 import { packageRoot } from "../worker-entry.ts";
 import { defaultBlockCount } from "./block-count.ts";
 import { type DemoResult, runDemo } from "./demo-run.ts";
+import { errorText } from "./error-text.ts";
 import { hashAlgorithmOption } from "./options.ts";
 import { ProgressLine } from "./progress-line.ts";
 
@@ -117,9 +117,7 @@ function table(result: DemoResult): string {
 main().catch((error: unknown) => {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
   else {
-    const text =
-      error instanceof MooncakeKvError || !(error instanceof Error) ? String(error) : error.stack;
-    process.stderr.write(`demo: ${text}\n`);
+    process.stderr.write(`demo: ${errorText(error)}\n`);
     process.exitCode = 1;
   }
 });

@@ -2,10 +2,10 @@
 import { Command, CommanderError } from "commander";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { MooncakeKvError } from "../errors.ts";
 import { packageRoot } from "../worker-entry.ts";
 import { addConfigCommand } from "./config/commands.ts";
 import { addDoctorCommand } from "./doctor/doctor.ts";
+import { errorText } from "./error-text.ts";
 import { addPoolCommand } from "./pool/commands.ts";
 import { addServeCommand } from "./serve-command.ts";
 
@@ -30,11 +30,8 @@ async function main(): Promise<void> {
 main().catch((error: unknown) => {
   if (error instanceof CommanderError) {
     process.exitCode = error.exitCode === 0 ? 0 : EXIT_USAGE;
-  } else if (error instanceof MooncakeKvError) {
-    process.stderr.write(`mooncake-kv: ${error.message}\n`);
-    process.exitCode = EXIT_FAILURE;
   } else {
-    process.stderr.write(`mooncake-kv: ${error instanceof Error ? error.stack : String(error)}\n`);
+    process.stderr.write(`mooncake-kv: ${errorText(error)}\n`);
     process.exitCode = EXIT_FAILURE;
   }
 });

@@ -1,10 +1,11 @@
 import { type Command, Option } from "commander";
 import type { HashAlgorithmName } from "../config/kv-cache-config.ts";
+import { addAccessOptions, type AccessFlags } from "./access-flags.ts";
 import { hashAlgorithmOption, sizeBytes, wholeNumber } from "./options.ts";
 
 /** `mooncake-kv serve` */
 export function addServeCommand(program: Command): void {
-  program
+  const command = program
     .command("serve")
     .description(
       "serve a language model over an OpenAI-compatible HTTP interface, with a shared KV-cache pool",
@@ -69,12 +70,13 @@ export function addServeCommand(program: Command): void {
       new Option("--log-level <level>", "how much is logged on standard error")
         .choices(["trace", "debug", "info", "warn", "error", "silent"])
         .default("info"),
-    )
+    );
+  addAccessOptions(command)
     // Loaded when it is asked for: HTTP server, model and actors cost every other command 0.3 s.
     .action(async (flags: ServeFlags) => (await import("./serve.ts")).serve(flags));
 }
 
-export interface ServeFlags {
+export interface ServeFlags extends AccessFlags {
   readonly model: string;
   readonly host: string;
   readonly port: number;

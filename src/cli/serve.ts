@@ -10,8 +10,10 @@ import { Application } from "../serving/application.ts";
 import { checkListenable } from "../serving/listening.ts";
 import { prepareModel } from "../serving/model/prepare-model.ts";
 import { checkTraceFile } from "../serving/serving-trace.ts";
+import { accessOptions } from "./access-options.ts";
 import { defaultBlockCount, givenBlockCount } from "./block-count.ts";
 import { defaultCacheFolder } from "./options.ts";
+import { errorText } from "./error-text.ts";
 import { ProgressLine } from "./progress-line.ts";
 import type { ServeFlags } from "./serve-command.ts";
 
@@ -26,6 +28,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
     flags.pool,
   );
   const events = readKvEventSettings(flags.kvEventsConfig, environment);
+  const access = accessOptions(flags, process.env);
   // A model takes minutes to fetch and convert: whatever can be wrong with the options is looked at first.
   await checkListenable(flags);
   if (flags.trace !== undefined) checkTraceFile(flags.trace);
@@ -73,6 +76,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
       host: flags.host,
       port: flags.port,
       debugRoutes: flags.debugRoutes === true,
+      ...access,
       ...(flags.admin === true ? { adminRoutes: true } : {}),
     },
     kvEvents: publisher === null ? undefined : { publisher, integerHashes },
@@ -83,16 +87,15 @@ export async function serve(flags: ServeFlags): Promise<void> {
   });
   const application = await orClose(publisher, start);
   progress.clear();
-  // The one line on standard output: scripts wait for it and read the address.
+  stopOnSignal(application, log);
+  dumpOnSignal(application);
+  // The one line on standard output: scripts wait for it, read the address, and may send a signal at once.
   process.stdout.write(
     `mooncake-kv serves ${model.modelName} on ${application.server?.url ?? ""}\n`,
   );
-  stopOnSignal(application, log);
-  dumpOnSignal(application);
   const failure = await application.failed;
   process.stderr.write(`mooncake-kv: ${failure.message}\n`);
-  await application.stop();
-  process.exit(1);
+  await stopAndExit(application, 1);
 }
 
 /** Waits for a part of the start; when it fails the open publisher does not keep the process alive. */
@@ -113,7 +116,7 @@ function dumpOnSignal(application: Application): void {
   process.on("SIGUSR2", () => {
     application.dumpState().then(
       (state) => process.stderr.write(`${JSON.stringify(state, null, 2)}\n`),
-      (error: unknown) => process.stderr.write(`mooncake-kv: no state: ${String(error)}\n`),
+      (error: unknown) => process.stderr.write(`mooncake-kv: no state: ${errorText(error)}\n`),
     );
   });
 }
@@ -121,14 +124,20 @@ function dumpOnSignal(application: Application): void {
 function stopOnSignal(application: Application, log: { info(text: string): void }): void {
   const stop = (signal: NodeJS.Signals): void => {
     log.info(`${signal}: draining and stopping`);
-    application.stop().then(
-      (inFlight) => process.exit(inFlight === 0 ? 0 : 1),
-      (error: unknown) => {
-        process.stderr.write(`mooncake-kv: ${String(error)}\n`);
-        process.exit(1);
-      },
-    );
+    void stopAndExit(application, 0);
   };
   process.once("SIGINT", stop);
   process.once("SIGTERM", stop);
+}
+
+/** `code`: when the stop itself goes well. */
+async function stopAndExit(application: Application, code: number): Promise<never> {
+  let exitCode = code;
+  try {
+    if ((await application.stop()) > 0) exitCode = 1;
+  } catch (error) {
+    process.stderr.write(`mooncake-kv: ${errorText(error)}\n`);
+    exitCode = 1;
+  }
+  process.exit(exitCode);
 }

@@ -10,6 +10,7 @@ import type { NativeBinding } from "../native/binding.ts";
 import { CounterBlock, COUNTERS, GAUGES } from "../trace/counters.ts";
 import { Metrics } from "../trace/metrics.ts";
 import { CacheReset } from "./cache-reset.ts";
+import type { AccessOptions } from "./http/access/access.ts";
 import type { RoutePorts } from "./http/routes.ts";
 import { KvEventPublishing } from "./kv-event-publishing.ts";
 import { FrontEnd } from "./front-end.ts";
@@ -26,13 +27,15 @@ export interface ApplicationOptions extends Omit<
   "endTokenIds" | "trace" | "kvEvents"
 > {
   /** null: no HTTP server, only the front end (benchmarks). */
-  readonly http: {
-    readonly host: string;
-    readonly port: number;
-    readonly debugRoutes: boolean;
-    /** Adds POST /reset_prefix_cache. Default: where only this machine can reach it. */
-    readonly adminRoutes?: boolean;
-  } | null;
+  readonly http:
+    | (AccessOptions & {
+        readonly host: string;
+        readonly port: number;
+        readonly debugRoutes: boolean;
+        /** Adds POST /reset_prefix_cache. Default: where only this machine can reach it. */
+        readonly adminRoutes?: boolean;
+      })
+    | null;
   /** Where KV events go, and the form of their hashes; absent: none are made. Closed with the application. */
   readonly kvEvents?:
     | { readonly publisher: KvEventPublisher; readonly integerHashes: boolean }

@@ -1,8 +1,11 @@
 import type { FastifyInstance } from "fastify";
 import type { AddressInfo } from "node:net";
 import type { Log } from "../actors/step.ts";
-import { ApiError, shuttingDown, toApiError } from "./http/errors.ts";
+import { AccessControl, type AccessOptions } from "./http/access/access.ts";
+import { type AnsweringState, prepareEdge, sendError } from "./http/edge.ts";
+import { toApiError } from "./http/errors.ts";
 import { addRoutes, type RoutePorts } from "./http/routes.ts";
+import { answerUnreadable } from "./http/unreadable.ts";
 import { type ListenAddress, listenError } from "./listening.ts";
 import { importOptional } from "./model/optional-packages.ts";
 
@@ -14,10 +17,13 @@ const RECEIVE_TIMEOUT_MS = 60_000;
 /** After the drain's time limit: how long the aborted requests may take to end, and at most a quarter of that limit. */
 const ABORT_TIMEOUT_MS = 1000;
 const DRAIN_POLL_MS = 10;
+/** Longest part of a URL that is a parameter; Node bounds URL and headers together. */
+const URL_CHARACTERS_MAX = 16_384;
 
-/** The address is 127.0.0.1 unless given: the server asks nobody for a password. */
-export interface OpenAiServerOptions extends RoutePorts, ListenAddress {
+/** The address is 127.0.0.1 unless given: without API keys the server asks nobody who they are. */
+export interface OpenAiServerOptions extends RoutePorts, ListenAddress, AccessOptions {
   readonly bodyBytesMax?: number | undefined;
+  readonly receiveTimeoutMs?: number | undefined;
   readonly log: Log;
 }
 
@@ -30,13 +36,13 @@ export class OpenAiServer {
   readonly port: number;
   readonly #fastify: FastifyInstance;
   readonly #options: OpenAiServerOptions;
-  readonly #state: { closing: boolean; answering: number };
+  readonly #state: AnsweringState;
   #closed: Promise<boolean> | undefined;
 
   private constructor(
     fastify: FastifyInstance,
     options: OpenAiServerOptions,
-    state: { closing: boolean; answering: number },
+    state: AnsweringState,
   ) {
     const { address, port } = fastify.server.address() as AddressInfo;
     this.#fastify = fastify;
@@ -48,24 +54,41 @@ export class OpenAiServer {
 
   /**
    * Listens when the promise resolves. Throws OPTIONAL_MISSING without fastify, INVALID_VALUE for a port or host that cannot be
-   * listened on; nothing is left open then.
+   * listened on and for access options that are none; nothing is left open then.
    */
   static async start(options: OpenAiServerOptions): Promise<OpenAiServer> {
     const { fastify } = await importOptional("fastify", () => import("fastify"));
+    const access = new AccessControl(options);
+    const receiveTimeoutMs = options.receiveTimeoutMs ?? RECEIVE_TIMEOUT_MS;
     const server = fastify({
       bodyLimit: options.bodyBytesMax ?? BODY_BYTES_MAX,
-      requestTimeout: RECEIVE_TIMEOUT_MS,
+      requestTimeout: receiveTimeoutMs,
       forceCloseConnections: true,
+      return503OnClosing: false,
+      routerOptions: { maxParamLength: URL_CHARACTERS_MAX },
+      http: {
+        headersTimeout: receiveTimeoutMs,
+        connectionsCheckingInterval: Math.min(30_000, Math.ceil(receiveTimeoutMs / 4)),
+        requireHostHeader: false,
+      },
+      clientErrorHandler: answerUnreadable,
+      frameworkErrors: (error, _request, reply) => {
+        void sendError(reply, toApiError(error));
+      },
     });
-    const state = { closing: false, answering: 0 };
+    const state: AnsweringState = { closing: false, answering: 0 };
     server.server.maxConnections = CONNECTIONS_MAX;
-    prepare(server, options, state);
+    prepareEdge(server, { access, state, log: options.log });
+    addRoutes(server, options);
+    const host = options.host ?? "127.0.0.1";
     try {
-      await server.listen({ host: options.host ?? "127.0.0.1", port: options.port });
+      await server.listen({ host, port: options.port });
     } catch (error) {
       await server.close();
       throw listenError(error, options);
     }
+    const { address } = server.server.address() as AddressInfo;
+    if (!access.listensOn(host, address) && !access.keyNeeded) warnOpen(options.log, address);
     return new OpenAiServer(server, options, state);
   }
 
@@ -112,35 +135,8 @@ export class OpenAiServer {
   }
 }
 
-function prepare(
-  server: FastifyInstance,
-  options: OpenAiServerOptions,
-  state: { closing: boolean; answering: number },
-): void {
-  server.addHook("onRequest", async (request, reply) => {
-    if (request.method !== "POST") return;
-    if (state.closing) throw shuttingDown();
-    state.answering++;
-    reply.raw.once("close", () => {
-      state.answering--;
-    });
-  });
-  server.setErrorHandler((error, request, reply) => {
-    const failure = toApiError(error);
-    if (failure.status >= 500 && !(error instanceof ApiError)) {
-      const fields = {
-        url: request.url,
-        error: error instanceof Error ? error.stack : String(error),
-      };
-      options.log.error(fields, "request failed");
-    }
-    const { retryAfterSeconds } = failure;
-    if (retryAfterSeconds !== null) reply.header("retry-after", String(retryAfterSeconds));
-    return reply.code(failure.status).send(failure.body());
-  });
-  server.setNotFoundHandler((request) => {
-    const text = `Unknown request URL: ${request.method} ${request.url.slice(0, 200)}. See GET /v1/models, POST /v1/completions and POST /v1/chat/completions.`;
-    throw new ApiError(404, text, "unknown_url");
-  });
-  addRoutes(server, options);
+function warnOpen(log: Log, address: string): void {
+  const text =
+    "whoever reaches this address may use the server: it was started without an API key. Give it one with --api-key or MOONCAKE_KV_API_KEY, or listen on 127.0.0.1";
+  log.warn({ address }, text);
 }

@@ -41,8 +41,11 @@ async function post(url: string, maxTokens: number): Promise<string> {
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ model: "tiny", prompt: "x", max_tokens: maxTokens, ignore_eos: true }),
   });
-  const body = (await response.json()) as { choices?: { finish_reason: string }[] };
-  return body.choices?.[0]?.finish_reason ?? `status ${response.status}`;
+  const body = (await response.json()) as {
+    choices?: { finish_reason: string }[];
+    error?: { code: string };
+  };
+  return body.choices?.[0]?.finish_reason ?? `${response.status} ${body.error?.code}`;
 }
 
 test("with HTTP: running answers are awaited, new requests refused, the port closed", async () => {
@@ -57,14 +60,14 @@ test("with HTTP: running answers are awaited, new requests refused, the port clo
   await expect(fetch(`${url}/health`)).rejects.toThrow();
 });
 
-test("with HTTP: what does not end within the time limit is aborted and answered so", async () => {
+test("with HTTP: what does not end within the time limit is answered with an error", async () => {
   const http = { host: "127.0.0.1", port: 0, debugRoutes: false };
   const { application } = await startServing({ shutdown_timeout_ms: 400 }, { http });
   const url = application.server?.url ?? "";
   const answers = Array.from({ length: 32 }, () => post(url, LONG));
   await expect.poll(() => application.frontEnd.liveRequests, { interval: 1 }).toBe(32);
   expect(await application.stop()).toBe(0);
-  expect(await Promise.all(answers)).toContain("error");
+  expect(await Promise.all(answers)).toContain("500 shutting_down");
   await expect(fetch(`${url}/health`)).rejects.toThrow();
 });
 

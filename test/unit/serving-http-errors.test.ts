@@ -139,7 +139,6 @@ describe("bad bodies and addresses", () => {
   test("unknown addresses and models", async () => {
     const { get, post } = await serve("ok");
     expect((await get("/v1/nothing")).status).toBe(404);
-    expect(await errorOf(await get("/v1/completions"))).toMatchObject({ code: "unknown_url" });
     expect(await errorOf(await get("/v1/models/other/one"))).toMatchObject({
       code: "model_not_found",
     });
@@ -210,23 +209,28 @@ describe("failures behind the server", () => {
     }
   });
 
-  test("an error before the first token is a 500, after it the answer ends with reason error", async () => {
+  test.each([0, 1])("an error after %i tokens: 500, or an event that says so", async (tokens) => {
     const { world, post } = await serve("");
     world.scheduler.hold = true;
-    for (const tokens of [0, 1]) {
-      const pending = post("/v1/completions", { prompt: "x" });
+    for (const stream of [false, true]) {
+      const pending = post("/v1/completions", { prompt: "x", stream });
       await expect.poll(() => world.scheduler.running).toHaveLength(1);
       const [running] = world.scheduler.running;
       if (tokens === 1) world.scheduler.token(running!, 0x61);
       world.scheduler.finish(running!, 4);
       const response = await pending;
-      if (tokens === 0) {
+      if (tokens === 0 || !stream) {
         expect(response.status).toBe(500);
-        expect(await errorOf(response)).toMatchObject({ type: "server_error" });
-      } else {
-        expect(await response.json()).toMatchObject({
-          choices: [{ text: "a", finish_reason: "error" }],
+        expect(await errorOf(response)).toMatchObject({
+          type: "server_error",
+          code: "generation_failed",
         });
+      } else {
+        const events = (await response.text()).split("\n\n");
+        expect(events).toHaveLength(4);
+        const failure = JSON.parse(events[1]?.slice("data: ".length) ?? "") as ErrorAnswer;
+        expect(failure.error).toMatchObject({ code: "generation_failed", param: null });
+        expect(events[2]).toBe("data: [DONE]");
       }
     }
   });

@@ -30,6 +30,26 @@ describe("a client that leaves", () => {
     expect(world.slots.freeSlots).toBe(8);
   });
 
+  test("takes all requests of its connection with it, also those whose turn has not come", async () => {
+    const { world, server } = await serve("", { requestSlots: 4 });
+    world.scheduler.hold = true;
+    const socket = connect(server.port, "127.0.0.1");
+    socket.on("error", () => undefined);
+    const request = (stream: boolean): string => {
+      const text = body({ stream });
+      return `POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`;
+    };
+    socket.write(Array.from({ length: 40 }, (_, index) => request(index % 2 === 0)).join(""));
+    await expect.poll(() => world.frontEnd.queuedRequests).toBe(36);
+    expect(world.scheduler.running).toHaveLength(4);
+    for (const running of world.scheduler.running) world.scheduler.token(running, 0x61);
+    socket.resetAndDestroy();
+    await expect.poll(() => world.frontEnd.idle()).toBe(true);
+    expect(world.slots.freeSlots).toBe(4);
+    // Nobody is waited for: a limit of an hour is not needed.
+    expect(await server.close(3_600_000)).toBe(true);
+  });
+
   test("leaves the line when it waits for a slot", async () => {
     const { world, server } = await serve("", { requestSlots: 1 });
     world.scheduler.hold = true;
@@ -66,7 +86,7 @@ describe("a client that leaves", () => {
     const socket = connect(server.port, "127.0.0.1");
     const text = body({ stream: true, max_tokens: 150_000 });
     socket.write(
-      `POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
+      `POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
     );
     socket.pause();
     socket.on("error", () => undefined);
@@ -133,17 +153,23 @@ describe("shutdown", () => {
     await expect(post("/v1/completions", { prompt: "x" })).rejects.toThrow("fetch failed");
   });
 
-  test("after the time limit running requests are aborted and end with reason error", async () => {
+  test("after the time limit running requests are aborted: an error, not a short answer", async () => {
     const { world, server, post } = await serve("");
     world.scheduler.hold = true;
-    const running = post("/v1/completions", { prompt: "x" });
-    await expect.poll(() => world.scheduler.running).toHaveLength(1);
-    world.scheduler.token(world.scheduler.running[0]!, 0x61);
-    await new Promise(setImmediate);
+    const running = [false, true].map((stream) => post("/v1/completions", { prompt: "x", stream }));
+    await expect.poll(() => world.scheduler.running).toHaveLength(2);
+    for (const request of world.scheduler.running) world.scheduler.token(request, 0x61);
+    await running[1];
     expect(await server.close(20)).toBe(false);
-    expect(await (await running).json()).toMatchObject({
-      choices: [{ text: "a", finish_reason: "error" }],
-    });
+    const [whole, streamed] = await Promise.all(running);
+    expect(whole?.status).toBe(500);
+    expect(await whole?.json()).toMatchObject({ error: { code: "shutting_down" } });
+    const events = (await streamed?.text())?.split("\n\n") ?? [];
+    expect(events.slice(-3)).toEqual([
+      expect.stringContaining('data: {"error":{"message":"The server is shutting down'),
+      "data: [DONE]",
+      "",
+    ]);
     expect(world.frontEnd.idle()).toBe(true);
     expect(await server.close(20)).toBe(false);
   });

@@ -1,8 +1,8 @@
 import { fork } from "node:child_process";
 import { join } from "node:path";
-import { MooncakeKvError } from "../../errors.ts";
 import type { PoolRecord } from "../../pool/state.ts";
 import { packageRoot } from "../../worker-entry.ts";
+import { errorText } from "../error-text.ts";
 import { ProgressLine } from "../progress-line.ts";
 
 /** Where the keeper of a pool tells how it goes: the terminal, or the process that detached it. */
@@ -50,7 +50,7 @@ function parentReport(): PoolReport {
       process.disconnect();
     },
     failed: (error) => {
-      send({ kind: "failed", text: textOf(error) });
+      send({ kind: "failed", text: errorText(error) });
       process.exitCode = 1;
       if (process.connected) process.disconnect();
     },
@@ -141,9 +141,4 @@ function variables(record: PoolRecord, configPath: string): Record<string, strin
 
 function quoted(text: string): string {
   return /^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
-}
-
-function textOf(error: unknown): string {
-  if (error instanceof MooncakeKvError || !(error instanceof Error)) return String(error);
-  return error.stack ?? error.message;
 }

@@ -1,7 +1,7 @@
 import type { ModelTokenizer } from "../model/tokenizer.ts";
 import type { AnswerRequest } from "./answer-request.ts";
 import type { AnswerPiece } from "./answer-text.ts";
-import type { FinishReason, GenerationResult } from "./generation.ts";
+import type { CompleteResult, FinishReason } from "./generation.ts";
 
 /** What all bodies of one answer share. */
 export interface AnswerHead {
@@ -48,7 +48,7 @@ export class AnswerFormat {
   }
 
   /** The whole answer in one body. */
-  body(answer: AnswerPiece, result: GenerationResult): object {
+  body(answer: AnswerPiece, result: CompleteResult): object {
     return {
       ...this.#start(this.#kind.objects.whole),
       choices: [this.#choices.whole(answer, result.finishReason)],
@@ -67,7 +67,7 @@ export class AnswerFormat {
     return this.#chunk(this.#choices.piece(piece));
   }
 
-  lastChunk(result: GenerationResult): object {
+  lastChunk(result: CompleteResult): object {
     return {
       ...this.#chunk(this.#choices.last(result.finishReason)),
       ...this.#extension(result),
@@ -75,7 +75,7 @@ export class AnswerFormat {
   }
 
   /** Sent after the last chunk when `stream_options.include_usage` asks for it. */
-  usageChunk(result: GenerationResult): object {
+  usageChunk(result: CompleteResult): object {
     return { ...this.#start(this.#kind.objects.chunk), choices: [], usage: result.usage };
   }
 
@@ -94,7 +94,7 @@ export class AnswerFormat {
   }
 
   /** The field `x_mooncake_kv`, when the request asks for it. */
-  #extension(result: GenerationResult): object {
+  #extension(result: CompleteResult): object {
     return this.#asked.extension ? { x_mooncake_kv: result.extension } : {};
   }
 }

@@ -4,14 +4,17 @@ import type { PromptEncoder } from "../tokenizing/prompt-encoder.ts";
 import { promptLength } from "../tokenizing/prompt-text.ts";
 import { chatMessages } from "./chat-messages.ts";
 import { ApiError, badParameter } from "./errors.ts";
-import { longestTokenText } from "./token-text.ts";
+import type { IgnoredField } from "./known-fields.ts";
+import { parsePrompt } from "./prompt-field.ts";
 import {
   chatSchema,
   completionSchema,
   parseBody,
+  parseStops,
+  parseStreamOptions,
   type CommonBody,
-  type CompletionBody,
 } from "./schemas.ts";
+import { longestTokenText } from "./token-text.ts";
 
 /** OpenAI's and vLLM's default for /v1/completions; a chat answer may fill the context. */
 const COMPLETION_TOKENS_DEFAULT = 16;
@@ -36,14 +39,22 @@ export interface AnswerRequest {
   readonly extension: boolean;
 }
 
-/** Throws ApiError. `random` gives the seed of a request that names none. */
+/** What parsing a request needs besides its body. */
+export interface RequestWorld {
+  readonly model: ServedModel;
+  /** Uniform in [0, 1): the seed of a request that names none. */
+  readonly random: () => number;
+  readonly ignored: IgnoredField;
+}
+
+/** Throws ApiError. */
 export async function parseCompletion(
   body: unknown,
-  model: ServedModel,
-  random: () => number,
+  { model, ...world }: RequestWorld,
 ): Promise<AnswerRequest> {
   const parsed = parseBody(completionSchema, body);
   checkModel(parsed.model, model);
+  const fixed = common(parsed, world);
   const promptTokens = await completionTokens(parsed.prompt, model);
   const maxTokens = answerTokens(
     promptTokens,
@@ -51,21 +62,21 @@ export async function parseCompletion(
     model,
     { prompt: "prompt", answer: "max_tokens" },
   );
-  return common(parsed, { promptTokens, maxTokens, logprobs: parsed.logprobs }, random);
+  return fixed({ promptTokens, maxTokens, logprobs: parsed.logprobs });
 }
 
 /** Throws ApiError, and MooncakeKvError when the model's chat template refuses the messages. */
 export async function parseChat(
   body: unknown,
-  model: ServedModel,
-  random: () => number,
+  { model, ...world }: RequestWorld,
 ): Promise<AnswerRequest> {
   const parsed = parseBody(chatSchema, body);
   checkModel(parsed.model, model);
   if (parsed.top_logprobs !== undefined && parsed.logprobs !== true) {
     throw badParameter("top_logprobs", "needs 'logprobs': true.");
   }
-  const messages = chatMessages(parsed.messages);
+  const fixed = common(parsed, world);
+  const messages = chatMessages(parsed.messages, world.ignored);
   checkTextLength(promptLength(messages), model, "messages");
   const promptTokens = await model.prompts.encode(messages);
   const field = parsed.max_completion_tokens === undefined ? "max_tokens" : "max_completion_tokens";
@@ -74,18 +85,23 @@ export async function parseChat(
     answer: field,
   });
   const logprobs = parsed.logprobs === true ? (parsed.top_logprobs ?? 0) : undefined;
-  return common(parsed, { promptTokens, maxTokens, logprobs }, random);
+  return fixed({ promptTokens, maxTokens, logprobs });
 }
 
+type OwnFields = Pick<FrontEndRequest, "promptTokens" | "maxTokens" | "logprobs">;
+
+/** Checks what both endpoints share, before anything is tokenized; the answer takes each endpoint's own fields. */
 function common(
   parsed: CommonBody,
-  own: Pick<FrontEndRequest, "promptTokens" | "maxTokens" | "logprobs">,
-  random: () => number,
-): AnswerRequest {
-  if (parsed.stream_options !== undefined && parsed.stream !== true) {
+  { random, ignored }: Omit<RequestWorld, "model">,
+): (own: OwnFields) => AnswerRequest {
+  const stops = parseStops(parsed.stop);
+  const options = parsed.stream_options ?? null;
+  const includeUsage = options !== null && parseStreamOptions(options, ignored);
+  if (options !== null && parsed.stream !== true) {
     throw badParameter("stream_options", "needs 'stream': true.");
   }
-  return {
+  return (own) => ({
     request: {
       ...own,
       temperature: parsed.temperature ?? 1,
@@ -95,11 +111,11 @@ function common(
       noReuse: parsed.x_mooncake_no_reuse,
       ignoreEndTokens: parsed.ignore_eos,
     },
-    stops: typeof parsed.stop === "string" ? [parsed.stop] : (parsed.stop ?? []),
+    stops,
     stream: parsed.stream ?? false,
-    includeUsage: parsed.stream_options?.include_usage ?? false,
+    includeUsage,
     extension: parsed.x_mooncake_kv ?? false,
-  };
+  });
 }
 
 function checkModel(asked: string | undefined, model: ServedModel): void {
@@ -108,31 +124,17 @@ function checkModel(asked: string | undefined, model: ServedModel): void {
 }
 
 export function unknownModel(asked: string, model: ServedModel): ApiError {
-  const text = `The model '${asked.slice(0, 200)}' does not exist here. Use '${model.modelName}'.`;
+  const text = `The model '${asked.slice(0, 200).toWellFormed()}' does not exist here. Use '${model.modelName}'.`;
   return new ApiError(404, text, "model_not_found", "model");
 }
 
-async function completionTokens(
-  prompt: CompletionBody["prompt"],
-  model: ServedModel,
-): Promise<Int32Array> {
-  const { tokenizer, prompts } = model;
-  const [first] = prompt;
-  const listed = typeof prompt !== "string" && (typeof first === "string" || Array.isArray(first));
-  if (listed && prompt.length > 1) {
-    const problem = `holds ${prompt.length} prompts. Send one request for each.`;
-    throw badParameter("prompt", problem, "unsupported_parameter");
-  }
-  const only = listed ? first : prompt;
-  if (typeof only === "string") {
-    checkTextLength(only.length, model, "prompt");
-    return await prompts.encode(only);
-  }
-  const tokens = only as readonly number[];
-  const outside = tokens.find((token) => token >= tokenizer.vocabSize);
-  if (outside === undefined) return Int32Array.from(tokens);
-  const problem = `token id ${outside} is not below the vocabulary's size, ${tokenizer.vocabSize}.`;
-  throw badParameter("prompt", problem);
+async function completionTokens(given: unknown, model: ServedModel): Promise<Int32Array> {
+  const { vocabSize } = model.tokenizer;
+  const checkLength = (tokens: number): void => checkPromptLength(tokens, model, "prompt");
+  const prompt = parsePrompt(given, { vocabSize, checkLength });
+  if (typeof prompt !== "string") return prompt;
+  checkTextLength(prompt.length, model, "prompt");
+  return await model.prompts.encode(prompt);
 }
 
 /**
@@ -148,19 +150,20 @@ function answerTokens(
   const prompt = promptTokens.length;
   const context = model.contextTokensMax;
   if (prompt === 0) throw badParameter(fields.prompt, "must have at least one token.");
-  if (prompt >= context) {
-    throw tooLong(
-      `The prompt has ${prompt} tokens. Shorten it to at most ${context - 1}.`,
-      context,
-      fields.prompt,
-    );
-  }
+  checkPromptLength(prompt, model, fields.prompt);
   if (asked === undefined) return context - prompt;
   if (asked > context - prompt) {
     const text = `The prompt has ${prompt} tokens and '${fields.answer}' asks for ${asked}. Lower it to at most ${context - prompt}, or shorten the prompt.`;
     throw tooLong(text, context, fields.answer);
   }
   return asked;
+}
+
+function checkPromptLength(tokens: number, model: ServedModel, param: string): void {
+  const context = model.contextTokensMax;
+  if (tokens < context) return;
+  const text = `The prompt has ${tokens} tokens. Shorten it to at most ${context - 1}.`;
+  throw tooLong(text, context, param);
 }
 
 /** Refuses what cannot fit however it is cut into tokens, before a tokenizer spends seconds on it. */

@@ -3,7 +3,7 @@ import type { FrontEnd } from "../front-end.ts";
 import { AnswerFormat, type AnswerFormatKind } from "./answer-format.ts";
 import type { AnswerRequest, ServedModel } from "./answer-request.ts";
 import type { AnswerPiece, AnswerToken } from "./answer-text.ts";
-import { ApiError, unservedRequest } from "./errors.ts";
+import { onClientGone } from "./client-sockets.ts";
 import { EventStream } from "./event-stream.ts";
 import { startGeneration, type GenerationResult } from "./generation.ts";
 
@@ -16,7 +16,10 @@ export interface AnswerRoutePorts {
   readonly wallClockMs: () => number;
 }
 
-/** Answers a checked request, whole or as a stream. A client that leaves aborts it. Throws ApiError before any byte is sent. */
+/**
+ * Answers a checked request, whole or as a stream. A client that leaves aborts it. Throws ApiError before any byte is sent; an
+ * answer that fails later ends with an event that says so, as vLLM's do.
+ */
 export async function answer(
   ports: AnswerRoutePorts,
   kind: AnswerFormatKind,
@@ -24,6 +27,9 @@ export async function answer(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { model } = ports;
+  const { socket } = reply.request.raw;
+  // It may have left while its prompt was tokenized.
+  if (socket.destroyed) return reply.hijack();
   const id = kind.idPrefix + randomHex(ports.random);
   const created = Math.floor(ports.wallClockMs() / 1000);
   const head = { id, created, model: model.modelName };
@@ -34,12 +40,11 @@ export async function answer(
   const generation = startGeneration(ports.frontEnd, model.tokenizer, id, asked, (piece) =>
     sink.piece(piece),
   );
-  const left = (): void => generation.abort();
-  reply.raw.once("close", left);
-  // The client may have left before there was anybody to tell.
-  if (reply.raw.destroyed) left();
+  const off = onClientGone(socket, () => generation.abort());
   const result = await generation.finished;
-  reply.raw.off("close", left);
+  off();
+  // Nobody is there to read it.
+  if (socket.destroyed) return reply.hijack();
   return sink.finish(result);
 }
 
@@ -65,7 +70,7 @@ class WholeAnswer implements AnswerSink {
   }
 
   finish(result: GenerationResult): FastifyReply {
-    checkServed(result);
+    if (result.failure !== null) throw result.failure;
     return this.#reply.send(this.#format.body({ text: this.#text, tokens: this.#tokens }, result));
   }
 }
@@ -88,10 +93,14 @@ class StreamedAnswer implements AnswerSink {
   }
 
   finish(result: GenerationResult): FastifyReply {
-    if (this.#events === undefined) checkServed(result);
+    if (result.failure !== null && this.#events === undefined) throw result.failure;
     const events = this.#open();
-    events.send(this.#format.lastChunk(result));
-    if (this.#asked.includeUsage) events.send(this.#format.usageChunk(result));
+    if (result.failure !== null) {
+      events.send(result.failure.body());
+    } else {
+      events.send(this.#format.lastChunk(result));
+      if (this.#asked.includeUsage) events.send(this.#format.usageChunk(result));
+    }
     events.end();
     return this.#reply;
   }
@@ -99,22 +108,11 @@ class StreamedAnswer implements AnswerSink {
   #open(): EventStream {
     if (this.#events !== undefined) return this.#events;
     this.#reply.hijack();
-    this.#events = new EventStream(this.#reply.raw);
+    this.#events = new EventStream(this.#reply.raw, this.#reply.getHeaders());
     const first = this.#format.firstChunk();
     if (first !== null) this.#events.send(first);
     return this.#events;
   }
-}
-
-/** An answer without a single token because of an error is an error, not an answer. */
-function checkServed({ failure, finishReason, usage }: GenerationResult): void {
-  if (failure !== null) throw unservedRequest(failure);
-  if (finishReason !== "error" || usage.completion_tokens > 0) return;
-  throw new ApiError(
-    500,
-    "The request ended with an error before its first token.",
-    "generation_failed",
-  );
 }
 
 /** 96 bits as hex digits. */

@@ -1,10 +1,22 @@
 import type { CacheResetRequest } from "../cache-reset.ts";
-import { badParameter } from "./errors.ts";
+import { ApiError, badParameter } from "./errors.ts";
+import { unknownField } from "./known-fields.ts";
 
-/** vLLM's query parameters, and `force` of our own. Throws 400 for a value that is no truth value. */
-export function parseCacheReset(query: unknown): CacheResetRequest {
+const PARAMETERS = ["reset_running_requests", "reset_external", "force"];
+
+/**
+ * vLLM's query parameters, and `force` of our own. Throws 400 for a value that is no truth value, for a parameter that nobody knows
+ * and for parameters in a body: each would leave the pool as it is and look like success.
+ */
+export function parseCacheReset(query: unknown, body: unknown): CacheResetRequest {
   const given = typeof query === "object" && query !== null ? { ...query } : {};
   const fields: Readonly<Record<string, unknown>> = given;
+  const unknown = Object.keys(fields).find((name) => !PARAMETERS.includes(name));
+  if (unknown !== undefined) throw unknownField("", unknown, PARAMETERS);
+  if (typeof body === "object" && body !== null && Object.keys(body).length > 0) {
+    const text = `The body must be empty. Put ${PARAMETERS.join(", ")} into the URL, as in ?reset_external=true.`;
+    throw new ApiError(400, text, "invalid_value");
+  }
   return {
     resetRunningRequests: truth(fields, "reset_running_requests"),
     resetExternal: truth(fields, "reset_external"),

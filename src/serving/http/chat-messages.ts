@@ -1,6 +1,11 @@
+import { showValue } from "../../errors.ts";
 import type { ChatMessage } from "../model/tokenizer.ts";
 import { badParameter } from "./errors.ts";
-import type { ChatBodyMessage } from "./schemas.ts";
+import { checkFields, type IgnoredField, type KnownFields } from "./known-fields.ts";
+
+const MESSAGES_MAX = 4096;
+const MESSAGES = `must be a list of 1 to ${MESSAGES_MAX} messages such as {"role": "user", "content": "Hello"}`;
+const CONTENT = 'must be a text or a list of parts such as {"type": "text", "text": "Hello"}';
 
 /** OpenAI's `developer` is what templates call `system`. */
 const ROLES: ReadonlyMap<string, string> = new Map([
@@ -9,33 +14,71 @@ const ROLES: ReadonlyMap<string, string> = new Map([
   ["user", "user"],
   ["assistant", "assistant"],
 ]);
+const ROLE_REMEDY = "Use system, developer, user or assistant.";
 
-/** The conversation as the model's chat template takes it. Throws 400 for what has no text form. */
-export function chatMessages(messages: readonly ChatBodyMessage[]): ChatMessage[] {
-  return messages.map((message, index) => {
+const CALLS = ["tool_calls", "function_call"];
+const MESSAGE_FIELDS: KnownFields = {
+  read: ["role", "content", ...CALLS],
+  // Clients send an answer back as they got it, from whatever server.
+  ignored: [
+    "name",
+    "refusal",
+    "annotations",
+    "audio",
+    "reasoning",
+    "reasoning_content",
+    "tool_call_id",
+  ],
+};
+const PART_FIELDS: KnownFields = {
+  read: ["type", "text"],
+  ignored: ["annotations", "cache_control"],
+};
+
+type Json = Readonly<Record<string, unknown>>;
+
+/**
+ * The conversation as the model's chat template takes it. Throws 400 at the first message or part that is wrong or has no text
+ * form.
+ */
+export function chatMessages(messages: unknown, ignored: IgnoredField): ChatMessage[] {
+  if (messages === undefined) {
+    throw badParameter("messages", `is missing; it ${MESSAGES}.`, "missing_parameter");
+  }
+  if (!Array.isArray(messages) || messages.length === 0 || messages.length > MESSAGES_MAX) {
+    throw badParameter("messages", `${MESSAGES}.`);
+  }
+  return messages.map((message: unknown, index) => {
     const at = `messages[${index}]`;
-    const role = ROLES.get(message.role);
-    if (role === undefined) {
-      const remedy = "Use system, developer, user or assistant.";
-      throw badParameter(
-        `${at}.role`,
-        `'${message.role.slice(0, 80)}' is not supported. ${remedy}`,
-      );
-    }
-    for (const call of ["tool_calls", "function_call"]) {
-      if (message[call] === undefined || message[call] === null) continue;
-      const remedy = "Write the call into the message's content.";
-      throw badParameter(
-        `${at}.${call}`,
-        `is not supported here. ${remedy}`,
-        "unsupported_parameter",
-      );
-    }
-    return { role, content: contentText(message.content, at) };
+    if (!isObject(message)) throw badParameter(at, "must be an object with role and content.");
+    const role = roleOf(message["role"], at);
+    refuseCalls(message, at);
+    checkFields(message, MESSAGE_FIELDS, { at, kind: "messages[]" }, ignored);
+    return { role, content: contentText(message["content"], at, ignored) };
   });
 }
 
-function contentText(content: ChatBodyMessage["content"], at: string): string {
+function roleOf(given: unknown, at: string): string {
+  if (given === undefined) {
+    const problem = "is missing; it must be system, developer, user or assistant.";
+    throw badParameter(`${at}.role`, problem, "missing_parameter");
+  }
+  const role = typeof given === "string" ? ROLES.get(given) : undefined;
+  if (role !== undefined) return role;
+  throw badParameter(`${at}.role`, `${showValue(given, 80)} is not supported. ${ROLE_REMEDY}`);
+}
+
+function refuseCalls(message: Json, at: string): void {
+  for (const call of CALLS) {
+    const value = message[call];
+    if (value === undefined || value === null) continue;
+    if (Array.isArray(value) && value.length === 0) continue;
+    const problem = "is not supported here. Write the call into the message's content.";
+    throw badParameter(`${at}.${call}`, problem, "unsupported_parameter");
+  }
+}
+
+function contentText(content: unknown, at: string, ignored: IgnoredField): string {
   if (typeof content === "string") return content;
   if (content === null || content === undefined) {
     throw badParameter(
@@ -44,12 +87,23 @@ function contentText(content: ChatBodyMessage["content"], at: string): string {
       "missing_parameter",
     );
   }
+  if (!Array.isArray(content)) throw badParameter(`${at}.content`, `${CONTENT}.`);
   return content
-    .map((part, index) => {
-      const text = part["text"];
-      if (part.type === "text" && typeof text === "string") return text;
-      const problem = `a part of type '${part.type.slice(0, 80)}' is not supported. Use {"type": "text", "text": "..."}.`;
-      throw badParameter(`${at}.content[${index}]`, problem, "unsupported_parameter");
-    })
+    .map((part: unknown, index) => partText(part, `${at}.content[${index}]`, ignored))
     .join("");
+}
+
+function partText(part: unknown, at: string, ignored: IgnoredField): string {
+  if (!isObject(part)) throw badParameter(at, 'must be {"type": "text", "text": "..."}.');
+  const { type, text } = part;
+  if (type !== "text" || typeof text !== "string") {
+    const problem = `a part of type ${showValue(type ?? null, 80)} is not supported. Use {"type": "text", "text": "..."}.`;
+    throw badParameter(at, problem, "unsupported_parameter");
+  }
+  checkFields(part, PART_FIELDS, { at, kind: "messages[].content[]" }, ignored);
+  return text;
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -64,6 +64,18 @@ export function unservedRequest(failure: QueueFailure): ApiError {
   return new ApiError(400, text, "context_length_exceeded");
 }
 
+/** The answer began and cannot be finished, as vLLM's "Internal server error". */
+export function failedRequest(): ApiError {
+  const text = "The server failed to finish the answer; its log says why. Send the request again.";
+  return new ApiError(500, text, "generation_failed");
+}
+
+export function endedByShutdown(): ApiError {
+  const text =
+    "The server is shutting down and ended the answer before it was complete. Send the request to another instance.";
+  return new ApiError(500, text, "shutting_down");
+}
+
 export function shuttingDown(): ApiError {
   const text = "The server is shutting down. Send the request to another instance.";
   return new ApiError(503, text, "shutting_down");
@@ -73,22 +85,40 @@ export function shuttingDown(): ApiError {
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof MooncakeKvError) return fromMooncakeKvError(error);
-  const { statusCode, code, message } = fieldsOf(error);
+  const { statusCode, code } = fieldsOf(error);
   if (statusCode === undefined || statusCode < 400 || statusCode >= 500) {
     return new ApiError(500, "The server failed to answer; its log says why.", "internal_error");
   }
-  if (code === "FST_ERR_CTP_INVALID_JSON_BODY" || code === "FST_ERR_CTP_EMPTY_JSON_BODY") {
-    return new ApiError(400, `The body is no valid JSON: ${message}`, "invalid_json");
-  }
-  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") {
-    return new ApiError(413, `${message}. Send a shorter request.`, "request_too_large");
-  }
-  if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
-    const text = "The body must be JSON: set the header 'Content-Type: application/json'.";
-    return new ApiError(415, text, "unsupported_media_type");
-  }
-  return new ApiError(statusCode, message, code?.toLowerCase() ?? null);
+  const known = code === undefined ? undefined : LIBRARY_ERRORS[code];
+  if (known !== undefined) return new ApiError(...known);
+  // A body that ends early, or a client that leaves within it.
+  return new ApiError(
+    statusCode,
+    "The request could not be read. Send it again.",
+    "invalid_request",
+  );
 }
+
+/** What the HTTP library finds itself, in this server's words. */
+const LIBRARY_ERRORS: Readonly<Record<string, [number, string, string]>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: [
+    413,
+    "The body is larger than this server takes. Send a shorter request.",
+    "request_too_large",
+  ],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: [
+    415,
+    "The body must be JSON: set the header 'Content-Type: application/json'.",
+    "unsupported_media_type",
+  ],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
+    400,
+    "The body has another length than the header 'Content-Length' says. Correct the header.",
+    "invalid_request",
+  ],
+  FST_ERR_BAD_URL: [400, "The URL is not valid: a '%' must begin an encoded byte.", "invalid_url"],
+  FST_ERR_MAX_PARAM_LENGTH: [414, "The URL is too long.", "invalid_url"],
+};
 
 function fromMooncakeKvError(error: MooncakeKvError): ApiError {
   const { code, message } = error;
@@ -104,16 +134,14 @@ function fromMooncakeKvError(error: MooncakeKvError): ApiError {
 function fieldsOf(error: unknown): {
   statusCode: number | undefined;
   code: string | undefined;
-  message: string;
 } {
   if (typeof error !== "object" || error === null) {
-    return { statusCode: undefined, code: undefined, message: String(error) };
+    return { statusCode: undefined, code: undefined };
   }
   const statusCode = "statusCode" in error ? error.statusCode : undefined;
   const code = "code" in error ? error.code : undefined;
   return {
     statusCode: typeof statusCode === "number" ? statusCode : undefined,
     code: typeof code === "string" ? code : undefined,
-    message: "message" in error ? String(error.message) : "",
   };
 }

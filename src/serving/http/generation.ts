@@ -1,12 +1,23 @@
-import { FINISH_LENGTH, FINISH_STOP, OUTCOME_NAMES } from "../../actors/messages.ts";
+import {
+  FINISH_ABORTED,
+  FINISH_LENGTH,
+  FINISH_STOP,
+  OUTCOME_NAMES,
+} from "../../actors/messages.ts";
 import type { FrontEnd } from "../front-end.ts";
-import type { QueueFailure, RequestSummary } from "../front-end-types.ts";
+import type { RequestSummary } from "../front-end-types.ts";
 import type { ModelTokenizer } from "../model/tokenizer.ts";
 import type { AnswerRequest } from "./answer-request.ts";
 import { AnswerText, type AnswerPiece } from "./answer-text.ts";
-import { refusedRequest } from "./errors.ts";
+import {
+  type ApiError,
+  endedByShutdown,
+  failedRequest,
+  refusedRequest,
+  unservedRequest,
+} from "./errors.ts";
 
-export type FinishReason = "stop" | "length" | "error";
+export type FinishReason = "stop" | "length";
 
 /** What the body's field `x_mooncake_kv` holds when the request asks for it. */
 export interface MooncakeKvExtension {
@@ -29,13 +40,18 @@ export interface Usage {
   readonly prompt_tokens_details: { readonly cached_tokens: number };
 }
 
-export interface GenerationResult {
-  readonly finishReason: FinishReason;
-  readonly usage: Usage;
-  readonly extension: MooncakeKvExtension;
-  /** Set when the request never ran. */
-  readonly failure: QueueFailure | null;
-}
+/** How an answer ended; `failure`: it is not complete, and no client may take it for complete. */
+export type GenerationResult =
+  | {
+      readonly failure: null;
+      readonly finishReason: FinishReason;
+      readonly usage: Usage;
+      readonly extension: MooncakeKvExtension;
+    }
+  | { readonly failure: ApiError };
+
+/** A whole answer. */
+export type CompleteResult = Extract<GenerationResult, { readonly failure: null }>;
 
 export interface Generation {
   /** Resolves after the last piece; never rejects. */
@@ -71,12 +87,14 @@ export function startGeneration(
       },
       finished(summary) {
         give(answer.finish(summary.reason === FINISH_STOP));
+        const reason = finishReason(answer.stopped, summary.reason);
+        if (reason === null) return resolve({ failure: failureOf(summary) });
         const promptTokens = request.promptTokens.length;
         resolve({
-          finishReason: finishReason(answer.stopped, summary.reason),
+          failure: null,
+          finishReason: reason,
           usage: usageOf(promptTokens, answer.tokenCount, summary),
           extension: extensionOf(promptTokens, firstLogitsHash, summary),
-          failure: summary.failure,
         });
       },
     },
@@ -85,9 +103,16 @@ export function startGeneration(
   return { finished, abort: () => handle.abort() };
 }
 
-function finishReason(stopped: boolean, reason: number): FinishReason {
+/** null: the answer is not complete. */
+function finishReason(stopped: boolean, reason: number): FinishReason | null {
   if (stopped || reason === FINISH_STOP) return "stop";
-  return reason === FINISH_LENGTH ? "length" : "error";
+  return reason === FINISH_LENGTH ? "length" : null;
+}
+
+/** Nobody but the server itself aborts a request whose client still listens. */
+function failureOf({ failure, reason }: RequestSummary): ApiError {
+  if (failure !== null) return unservedRequest(failure);
+  return reason === FINISH_ABORTED ? endedByShutdown() : failedRequest();
 }
 
 function usageOf(promptTokens: number, outputTokens: number, summary: RequestSummary): Usage {

@@ -1,4 +1,6 @@
+import { showValue } from "../../errors.ts";
 import { ApiError, badParameter } from "./errors.ts";
+import { unknownField } from "./known-fields.ts";
 
 /** Parameters of OpenAI's or vLLM's API that change no answer here. */
 const IGNORED: ReadonlySet<string> = new Set([
@@ -24,12 +26,24 @@ interface Unsupported {
 const only = (...values: readonly unknown[]): Unsupported["harmless"] => {
   return (value) => values.includes(value);
 };
-const empty = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && Object.keys(value).length === 0;
+/** Nothing is counted or listed: a large value costs no more than a small one. */
+const empty = (value: unknown): boolean => {
+  if (Array.isArray(value)) return value.length === 0;
+  if (typeof value !== "object" || value === null) return false;
+  for (const _ in value) return false;
+  return true;
+};
 const never = (): boolean => false;
 
-const plainText = (value: unknown): boolean =>
-  typeof value === "object" && value !== null && "type" in value && value.type === "text";
+const plainText = (value: unknown): boolean => {
+  if (typeof value !== "object" || value === null) return false;
+  if (!("type" in value) || value.type !== "text") return false;
+  for (const name in value)
+    if (name !== "type") throw unknownField("response_format.", name, ["type"]);
+  return true;
+};
+const textOnly = (value: unknown): boolean =>
+  Array.isArray(value) && value.length === 1 && value[0] === "text";
 
 /** Known parameters that are refused, because ignoring them would change the answer without a word. */
 const UNSUPPORTED: ReadonlyMap<string, Unsupported> = new Map([
@@ -49,10 +63,7 @@ const UNSUPPORTED: ReadonlyMap<string, Unsupported> = new Map([
   ["top_k", { harmless: only(-1, 0), remedy: "Use top_p." }],
   ["min_p", { harmless: only(0), remedy: "Use top_p." }],
   ["prompt_logprobs", { harmless: never, remedy: "Leave it out." }],
-  [
-    "modalities",
-    { harmless: (value) => JSON.stringify(value) === '["text"]', remedy: "Leave it out." },
-  ],
+  ["modalities", { harmless: textOnly, remedy: "Leave it out." }],
   ["audio", { harmless: never, remedy: "Leave it out." }],
   ["prediction", { harmless: never, remedy: "Leave it out." }],
   ["web_search_options", { harmless: never, remedy: "Leave it out." }],
@@ -61,21 +72,26 @@ const UNSUPPORTED: ReadonlyMap<string, Unsupported> = new Map([
 ]);
 
 /**
- * The parameters that the schemas know. Throws 400 when the body is no object or asks for something unsupported; a parameter
- * that nobody knows is left in for the strict schema to refuse.
+ * Those parameters of a body that are `known`, the ones that a schema reads. Throws 400 when the body is no object, asks for
+ * something unsupported, or has a parameter that nobody knows.
  */
-export function supportedParameters(body: unknown): Record<string, unknown> {
+export function supportedParameters(
+  body: unknown,
+  known: readonly string[],
+): Record<string, unknown> {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
     throw new ApiError(400, "The body must be a JSON object.", "invalid_type");
   }
   const supported: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(body)) {
+  for (const name in body) {
     if (IGNORED.has(name)) continue;
+    const value = (body as Readonly<Record<string, unknown>>)[name];
     const refusal = UNSUPPORTED.get(name);
     if (refusal === undefined) {
+      if (!known.includes(name)) throw unknownField("", name, known);
       supported[name] = value;
     } else if (value !== null && !refusal.harmless(value)) {
-      const problem = `${JSON.stringify(value).slice(0, 80)} is not supported here. ${refusal.remedy}`;
+      const problem = `${showValue(value, 80)} is not supported here. ${refusal.remedy}`;
       throw badParameter(name, problem, "unsupported_parameter");
     }
   }

@@ -1,11 +1,13 @@
 import type { FastifyInstance } from "fastify";
 import type { MembershipStatus } from "../../actors/runtime/identity-check.ts";
+import type { Log } from "../../actors/step.ts";
 import type { CacheResetAnswer, CacheResetRequest } from "../cache-reset.ts";
 import { answer, type AnswerRoutePorts } from "./answer-route.ts";
 import { parseChat, parseCompletion, unknownModel } from "./answer-request.ts";
 import { CHAT_FORMAT } from "./chat-format.ts";
 import { parseCacheReset } from "./cache-reset-request.ts";
 import { COMPLETION_FORMAT } from "./completion-format.ts";
+import type { IgnoredField } from "./known-fields.ts";
 
 export interface RoutePorts extends AnswerRoutePorts {
   /** Every actor that should run does. */
@@ -22,10 +24,12 @@ export interface RoutePorts extends AnswerRoutePorts {
   readonly resetCache: ((request: CacheResetRequest) => Promise<CacheResetAnswer>) | null;
   /** Adds POST /debug/drop_local_cache and GET /debug/state. */
   readonly debugRoutes: boolean;
+  readonly log: Log;
 }
 
 export function addRoutes(server: FastifyInstance, ports: RoutePorts): void {
-  const { frontEnd, model, random } = ports;
+  const { frontEnd, model, random, log } = ports;
+  const world = { model, random, ignored: tellOnce(log) };
   const created = Math.floor(ports.wallClockMs() / 1000);
   const card = {
     id: model.modelName,
@@ -36,10 +40,10 @@ export function addRoutes(server: FastifyInstance, ports: RoutePorts): void {
   };
 
   server.post("/v1/completions", async (request, reply) =>
-    answer(ports, COMPLETION_FORMAT, await parseCompletion(request.body, model, random), reply),
+    answer(ports, COMPLETION_FORMAT, await parseCompletion(request.body, world), reply),
   );
   server.post("/v1/chat/completions", async (request, reply) =>
-    answer(ports, CHAT_FORMAT, await parseChat(request.body, model, random), reply),
+    answer(ports, CHAT_FORMAT, await parseChat(request.body, world), reply),
   );
 
   server.get("/v1/models", () => ({ object: "list", data: [card] }));
@@ -67,7 +71,9 @@ export function addRoutes(server: FastifyInstance, ports: RoutePorts): void {
 
   const { resetCache } = ports;
   if (resetCache !== null)
-    server.post("/reset_prefix_cache", (request) => resetCache(parseCacheReset(request.query)));
+    server.post("/reset_prefix_cache", (request) =>
+      resetCache(parseCacheReset(request.query, request.body)),
+    );
 
   if (ports.debugRoutes) {
     server.post("/debug/drop_local_cache", async () => ({
@@ -75,4 +81,14 @@ export function addRoutes(server: FastifyInstance, ports: RoutePorts): void {
     }));
     server.get("/debug/state", () => ports.dumpState());
   }
+}
+
+/** One line for each field, however many requests have it; the fields are few, so the set is bounded. */
+function tellOnce(log: Log): IgnoredField {
+  const told = new Set<string>();
+  return (field) => {
+    if (told.has(field)) return;
+    told.add(field);
+    log.warn({ field }, "requests have a field that changes nothing here; it is told once");
+  };
 }
