@@ -40,6 +40,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   defineEngineCalls(exports);
   defineChannels(exports);
   defineWheelLog(exports);
+  defineFileLock(exports);
   return exports;
 }
 

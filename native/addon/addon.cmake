@@ -23,6 +23,7 @@ add_library(mooncake-kv MODULE
   addon/engine_options.cc
   addon/engines.cc
   addon/environment.cc
+  addon/file_lock.cc
   addon/hashing.cc
   addon/key_spaces.cc
   addon/loop_signal.cc

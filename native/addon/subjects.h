@@ -15,6 +15,7 @@ void defineEngines(Napi::Object exports);
 void defineEngineCalls(Napi::Object exports);
 void defineChannels(Napi::Object exports);
 void defineWheelLog(Napi::Object exports);
+void defineFileLock(Napi::Object exports);
 
 /** Wakes the loop that opened `wakeId`; any thread. */
 bool wake(int32_t wakeId);

@@ -39,6 +39,12 @@ export interface NativeBinding {
   threadCpuNanoseconds(): number;
   monotonicNanoseconds(): number;
 
+  /**
+   * flock on an open file: exclusive or shared, without waiting. False: others hold it. Held until every copy of the descriptor,
+   * inherited ones too, is closed. Throws UNSUPPORTED where the file system has no locks.
+   */
+  fileLock(fileDescriptor: number, shared: boolean): boolean;
+
   /** Registers token and hash arenas for hashing; see `hashBlocks`. */
   hasherRegister(options: HasherOptions): number;
   hasherRelease(hasherId: number): void;

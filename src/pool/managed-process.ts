@@ -13,6 +13,8 @@ export interface ProcessOptions {
   readonly environment?: Readonly<Record<string, string | undefined>>;
   /** File for its output; null: memory only. */
   readonly logPath: string | null;
+  /** An open file that it is to hold as long as it runs. */
+  readonly heldDescriptor?: number | undefined;
 }
 
 export interface ProcessEnd {
@@ -66,12 +68,17 @@ export class ManagedProcess {
     const output = new OutputLog(options.logPath);
     const child = spawn(options.program, options.args, {
       env: { ...process.env, ...options.environment },
-      stdio: ["ignore", "pipe", "pipe"],
+      stdio: [
+        "ignore",
+        "pipe",
+        "pipe",
+        ...(options.heldDescriptor === undefined ? [] : [options.heldDescriptor]),
+      ],
       // A group of its own: Ctrl-C in the terminal reaches the pool's keeper only, which stops its processes in order.
       detached: true,
     });
-    child.stdout.on("data", (chunk: Buffer) => output.append(chunk));
-    child.stderr.on("data", (chunk: Buffer) => output.append(chunk));
+    child.stdout?.on("data", (chunk: Buffer) => output.append(chunk));
+    child.stderr?.on("data", (chunk: Buffer) => output.append(chunk));
     try {
       await once(child, "spawn");
     } catch (cause) {

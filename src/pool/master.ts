@@ -21,6 +21,8 @@ export interface MasterOptions {
   readonly flags?: Readonly<Record<string, string>>;
   readonly logPath: string | null;
   readonly startTimeoutMs?: number;
+  /** An open file that it is to hold as long as it runs. */
+  readonly heldDescriptor?: number | undefined;
 }
 
 export interface RunningMaster {
@@ -54,6 +56,7 @@ export async function startMaster(options: MasterOptions): Promise<RunningMaster
         ...Object.entries(options.flags ?? {}).map(([name, value]) => `--${name}=${value}`),
       ],
       logPath: options.logPath,
+      heldDescriptor: options.heldDescriptor,
     });
     const admin = new MasterAdmin({ host: LOOPBACK, port: metricsPort });
     try {

@@ -29,6 +29,8 @@ export interface OwnerOptions {
   readonly environment?: Readonly<Record<string, string>>;
   readonly logPath: string | null;
   readonly startTimeoutMs?: number;
+  /** An open file that it is to hold as long as it runs. */
+  readonly heldDescriptor?: number | undefined;
 }
 
 export interface RunningOwner {
@@ -72,6 +74,7 @@ export async function startOwner(options: OwnerOptions): Promise<RunningOwner> {
         ...options.environment,
       },
       logPath: options.logPath,
+      heldDescriptor: options.heldDescriptor,
     });
     try {
       await process.waitUntilReady(

@@ -27,6 +27,8 @@ export interface PoolOptions {
   readonly ownerEnvironment?: Readonly<Record<string, string>>;
   /** Folder for what the processes write; null: kept in memory only. */
   readonly logFolder: string | null;
+  /** An open file that all its processes are to hold as long as they run. */
+  readonly heldDescriptor?: number | undefined;
   readonly onProgress?: (text: string) => void;
 }
 
@@ -73,6 +75,7 @@ export async function startPool(options: PoolOptions): Promise<RunningPool> {
     enableOffload: options.ssdFolder !== null,
     flags: options.masterFlags ?? {},
     logPath: log("master"),
+    heldDescriptor: options.heldDescriptor,
   });
   const owners: RunningOwner[] = [];
   const stop = async (): Promise<void> => {
@@ -96,6 +99,7 @@ export async function startPool(options: PoolOptions): Promise<RunningPool> {
           environment: options.ownerEnvironment ?? {},
           port: 0,
           logPath: log(name),
+          heldDescriptor: options.heldDescriptor,
         }),
       );
     }

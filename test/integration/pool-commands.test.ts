@@ -3,12 +3,14 @@
  * stops it; standard output is pure JSON where JSON is promised.
  * Method: the compiled command line as child processes, and the wheel's own Python client as another member of the pool.
  */
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { PoolRecord } from "../../src/pool/state.ts";
 import type { PoolStats } from "../../src/pool/stats.ts";
+import { packageRoot } from "../../src/worker-entry.ts";
 import { waitUntilGone } from "../../src/pool/process-identity.ts";
 import { startCli } from "./support/child.ts";
 import type { Child } from "./support/child.ts";
@@ -114,6 +116,41 @@ test("a keeper that was killed leaves processes; `pool stop` ends them by their 
   expect(JSON.parse(stopped.output)).toEqual({ stopped: [started.port] });
   expect(await waitUntilGone(started.processes, 0)).toBe(true);
   expect(existsSync(started.logFolder), "nor files").toBe(false);
+});
+
+test("from another PID namespace a pool is found, and nothing of it is removed", async () => {
+  const started = await startDetached(["--offload", "--staging", "64MB"]);
+  const ssd = join(started.logFolder, "..", "ssd");
+  expect(existsSync(ssd)).toBe(true);
+  const apart = ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
+  const command = [process.execPath, join(packageRoot(), "dist", "cli", "main.js"), "pool"];
+  const options = { env: { ...process.env, ...environment } };
+  const stats = spawnSync("unshare", [...apart, ...command, "stats", "--json"], options);
+  expect(stats.stderr.toString()).toBe("");
+  expect(JSON.parse(stats.stdout.toString())).toMatchObject({
+    master: started.store.master_server_address,
+  });
+  const stop = spawnSync("unshare", [...apart, ...command, "stop"], options);
+  expect([stop.status, stop.stderr.toString()]).toEqual([
+    1,
+    expect.stringContaining("none of its processes can be seen from here"),
+  ]);
+  expect(existsSync(ssd)).toBe(true);
+  expect(JSON.parse((await run(["stop", "--json"])).output)).toEqual({ stopped: [started.port] });
+  expect(existsSync(ssd)).toBe(false);
+});
+
+test("a broken record is named on standard error, and the others work", async () => {
+  const broken = join(folder, "pools", "50051");
+  mkdirSync(broken, { recursive: true });
+  writeFileSync(join(broken, "pool.json"), '{"version":1}');
+  const started = await startDetached();
+  const stats = await run(["stats", "--json"]);
+  expect(stats.errors).toContain(`${broken} is left out`);
+  expect(JSON.parse(stats.output)).toMatchObject({ master: started.store.master_server_address });
+  expect(JSON.parse((await run(["stop", "--json"])).output)).toEqual({ stopped: [started.port] });
+  expect(existsSync(broken)).toBe(true);
+  rmSync(broken, { recursive: true });
 });
 
 test("a master that dies ends the command with its last words", async () => {

@@ -6,7 +6,7 @@ import { MasterAdmin } from "../../pool/master-admin.ts";
 import type { PoolSegment } from "../../pool/master-admin.ts";
 import { canConnect, parseHostPort } from "../../pool/ports.ts";
 import type { HostPort } from "../../pool/ports.ts";
-import { livingPools, poolsFolder } from "../../pool/state.ts";
+import { poolsFolder, readPools } from "../../pool/state.ts";
 import { problemOf } from "./facts.ts";
 import type { DoctorQuestion, StoreFacts } from "./facts.ts";
 
@@ -51,8 +51,8 @@ export async function gatherStore(
 function metricsOf(master: HostPort, address: string, question: DoctorQuestion): HostPort {
   const given = question.metrics === null ? null : parseHostPort(question.metrics);
   if (given !== null) return given;
-  const pools = livingPools(poolsFolder(question.variables));
-  const known = pools.find(({ store }) => store.master_server_address === address);
+  const { living } = readPools(poolsFolder(question.variables));
+  const known = living.find(({ store }) => store.master_server_address === address);
   return { host: master.host, port: known?.metricsPort ?? METRICS_PORT };
 }
 

@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { readEnvironment } from "../../config/environment.ts";
 import { fail } from "../../errors.ts";
@@ -7,6 +6,7 @@ import { requireWheel } from "../../store/mooncake/interpreter.ts";
 import { describe } from "../../pool/managed-process.ts";
 import { startPool } from "../../pool/pool.ts";
 import type { RunningPool } from "../../pool/pool.ts";
+import { makePoolFolder, removePoolFolder } from "../../pool/pool-folder.ts";
 import { poolsFolder, recordPool } from "../../pool/state.ts";
 import type { PoolRecord } from "../../pool/state.ts";
 import { detach, reportFor } from "./report.ts";
@@ -53,7 +53,7 @@ async function keep(flags: StartFlags, report: PoolReport): Promise<void> {
     workingFolder: process.cwd(),
     searchPath: process.env["PATH"] ?? "",
   });
-  const drafts = mkdtempSync(join(tmpdir(), "mooncake-kv-pool-"));
+  const folder = makePoolFolder(poolsFolder(process.env));
   try {
     const pool = await startPool({
       mooncakeFolder: wheel.mooncakeFolder,
@@ -64,49 +64,45 @@ async function keep(flags: StartFlags, report: PoolReport): Promise<void> {
       localBufferBytes: flags.localBuffer,
       protocol: flags.protocol,
       deviceName: flags.device,
-      ssdFolder: flags.ssd ?? (flags.offload === true ? join(drafts, "ssd") : null),
+      ssdFolder: flags.ssd ?? (flags.offload === true ? join(folder.path, "ssd") : null),
       stagingBytes: flags.staging,
       masterFlags: flags.masterFlag ?? {},
-      logFolder: drafts,
+      logFolder: join(folder.path, "logs"),
+      heldDescriptor: folder.lockDescriptor,
       onProgress: (text) => report.progress(text),
     });
     try {
-      await keepRunning(pool, drafts, flags, report, asked);
+      await keepRunning(pool, folder.path, flags, report, asked);
     } finally {
       await pool.stop();
     }
   } finally {
-    rmSync(drafts, { recursive: true, force: true });
+    removePoolFolder(folder.path);
   }
 }
 
 async function keepRunning(
   pool: RunningPool,
-  logFolder: string,
+  folder: string,
   flags: StartFlags,
   report: PoolReport,
   asked: Promise<string>,
 ): Promise<void> {
-  const folder = join(poolsFolder(process.env), String(pool.master.port));
-  const record = recordPool(folder, pool, logFolder);
-  try {
-    if (flags.config !== undefined) writeConfig(flags.config, record);
-    report.ready(record, flags.config === undefined ? record.storePath : resolve(flags.config));
-    const end = await Promise.race([asked, pool.failed]);
-    if (typeof end === "string") {
-      report.progress(`${end}: stopping the pool`);
-      return;
-    }
-    fail(
-      "CLOSED",
-      end.name,
-      describe(end.end),
-      "ended by itself",
-      `The pool is stopped. It wrote last:\n${end.tail}`,
-    );
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
+  const record = recordPool(folder, pool);
+  if (flags.config !== undefined) writeConfig(flags.config, record);
+  report.ready(record, flags.config === undefined ? record.storePath : resolve(flags.config));
+  const end = await Promise.race([asked, pool.failed]);
+  if (typeof end === "string") {
+    report.progress(`${end}: stopping the pool`);
+    return;
   }
+  fail(
+    "CLOSED",
+    end.name,
+    describe(end.end),
+    "ended by itself",
+    `The pool is stopped. It wrote last:\n${end.tail}`,
+  );
 }
 
 /** Resolves with what asked for the end: a signal, or the terminal that started a detached pool and went away too early. */

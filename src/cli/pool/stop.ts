@@ -1,5 +1,6 @@
 import { fail } from "../../errors.ts";
-import { livingPools, poolsFolder, stopRecordedPool } from "../../pool/state.ts";
+import { poolsFolder, readPools, stopRecordedPool } from "../../pool/state.ts";
+import { livingPools } from "./target.ts";
 import type { PoolRecord } from "../../pool/state.ts";
 
 interface StopFlags {
@@ -9,19 +10,24 @@ interface StopFlags {
 }
 
 export async function stop(flags: StopFlags): Promise<void> {
-  const chosen = choose(livingPools(poolsFolder(process.env)), flags);
+  const chosen = choose(livingPools(), flags);
   for (const record of chosen) {
-    if (await stopRecordedPool(record)) continue;
+    const end = await stopRecordedPool(record);
+    if (end === "stopped") continue;
     fail(
-      "TIMEOUT",
+      end === "lives" ? "TIMEOUT" : "UNSUPPORTED",
       "pool stop",
-      record.processes.map(({ pid }) => pid),
-      "processes of the pool live on, even after SIGKILL",
-      "They belong to another user, or hang in the kernel: look at them with ps.",
+      record.folder,
+      end === "lives"
+        ? "processes of the pool live on, even after SIGKILL"
+        : "the pool lives, but none of its processes can be seen from here",
+      end === "lives"
+        ? "They belong to another user, or hang in the kernel: look at them with ps."
+        : "Run it in the container or PID namespace that started the pool, and as the same user.",
     );
   }
   // What a keeper that was killed could not remove itself goes here.
-  livingPools(poolsFolder(process.env));
+  readPools(poolsFolder(process.env));
   const ports = chosen.map(({ port }) => port);
   if (flags.json === true) process.stdout.write(`${JSON.stringify({ stopped: ports })}\n`);
   else

@@ -6,7 +6,8 @@ import { requireWheel } from "../../store/mooncake/interpreter.ts";
 import { MasterAdmin } from "../../pool/master-admin.ts";
 import { parseHostPort } from "../../pool/ports.ts";
 import type { HostPort } from "../../pool/ports.ts";
-import { livingPools, poolsFolder } from "../../pool/state.ts";
+import { poolsFolder, readPools } from "../../pool/state.ts";
+import type { PoolRecord } from "../../pool/state.ts";
 import type { StoreClientOptions } from "../../pool/store-client.ts";
 
 export interface TargetFlags {
@@ -29,7 +30,7 @@ const METRICS_PORT = 9003;
 export function choosePool(flags: TargetFlags): PoolTarget {
   const environment = readEnvironment(process.env);
   const path = flags.config ?? environment.configPath;
-  const pools = livingPools(poolsFolder(process.env));
+  const pools = livingPools();
   const store =
     path === null ? onlyPool(pools) : loadStoreConfig(path, environment.preferredSegment).config;
   const known = pools.find(
@@ -53,7 +54,17 @@ export function choosePool(flags: TargetFlags): PoolTarget {
   };
 }
 
-function onlyPool(pools: ReturnType<typeof livingPools>): StoreConfig {
+/** Of this machine. What lies beside them and cannot be read is named on standard error, and left alone. */
+export function livingPools(): readonly PoolRecord[] {
+  const { living, broken } = readPools(poolsFolder(process.env));
+  for (const { path, problem } of broken)
+    process.stderr.write(
+      `mooncake-kv: ${path} is left out: ${problem}. Remove it yourself when no pool uses it.\n`,
+    );
+  return living;
+}
+
+function onlyPool(pools: readonly PoolRecord[]): StoreConfig {
   const [first] = pools;
   if (pools.length === 1 && first !== undefined) return parseStoreConfig(first.store);
   const problem =

@@ -1,7 +1,9 @@
-import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { lstatSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 
 const MARK = ".partial-";
+/** As mkdtemp makes it: other files of the folder are not ours. */
+const NAME_PATTERN = /.\.partial-[A-Za-z0-9]{6}$/;
 /** Nothing that is still being made is older. */
 const STALE_MS = 2 * 60 * 60 * 1000;
 
@@ -13,10 +15,10 @@ export function makePartialFolder(target: string): string {
 /** Removes what processes that died left behind in `parent`. */
 export function removeStalePartials(parent: string): void {
   for (const name of readdirSync(parent)) {
-    if (!name.includes(MARK)) continue;
+    if (!NAME_PATTERN.test(name)) continue;
     const path = join(parent, name);
-    const status = statSync(path, { throwIfNoEntry: false });
-    if (status !== undefined && Date.now() - status.mtimeMs > STALE_MS)
+    const status = lstatSync(path, { throwIfNoEntry: false });
+    if (status?.isDirectory() === true && Date.now() - status.mtimeMs > STALE_MS)
       rmSync(path, { recursive: true, force: true });
   }
 }
