@@ -1,6 +1,7 @@
 /**
  * vLLM's `--kv-events-config`, taken as it is: which events are published where. Values are converted as vLLM's checks convert them
- * ("yes" is true, "12" and 12.0 are 12), so that one text serves both.
+ * ("yes" is true, "12" and 12.0 are 12), so that one text serves both. Two things are ours: `bind_endpoint`, and that without an address
+ * it is loopback that is bound; vLLM binds every address then, and events hold the tokens of all prompts.
  */
 import { fail } from "../errors.ts";
 import { asRecord, parseJsonRecord } from "./python-value.ts";
@@ -13,6 +14,8 @@ export interface KvEventsConfig {
   /** null: events are made (for `takeEvents`) but not published. */
   readonly publisher: "null" | "zmq";
   readonly endpoint: string;
+  /** Binds `endpoint` whatever it is; false: vLLM's rule says whether it is bound or connected to (`isBound`). */
+  readonly bind: boolean;
   /** Where subscribers ask for batches that they have missed; null: nowhere. */
   readonly replayEndpoint: string | null;
   /** Batches that are kept for that. */
@@ -28,6 +31,7 @@ const KEYS = [
   "enable_kv_cache_events",
   "publisher",
   "endpoint",
+  "bind_endpoint",
   "replay_endpoint",
   "buffer_steps",
   "hwm",
@@ -35,6 +39,7 @@ const KEYS = [
   "topic",
 ];
 const PATH = "kv_events_config";
+const DEFAULT_ENDPOINT = "tcp://127.0.0.1:5557";
 /** The replay socket holds 2 * (buffer_steps + 1) messages, a 32-bit number. */
 const BUFFER_STEPS_MAX = 2 ** 30 - 2;
 const COUNT_MAX = 2 ** 31 - 1;
@@ -57,10 +62,23 @@ export function parseKvEventsConfig(given: unknown): ParsedKvEventsConfig {
         : asRecord(given, PATH);
   checkKeys(record);
   const enabled = truth(record, "enable_kv_cache_events");
+  const [endpoint, bindEndpoint] = [
+    endpointOf(record, "endpoint"),
+    endpointOf(record, "bind_endpoint"),
+  ];
+  if (endpoint !== null && bindEndpoint !== null)
+    fail(
+      "INVALID_VALUE",
+      `${PATH}.bind_endpoint`,
+      bindEndpoint,
+      "does not go with endpoint",
+      "Leave endpoint out: bind_endpoint is bound as it is given.",
+    );
   const config: KvEventsConfig = Object.freeze({
     enabled,
     publisher: publisherOf(record, enabled),
-    endpoint: endpointOf(record, "endpoint") ?? "tcp://*:5557",
+    endpoint: bindEndpoint ?? endpoint ?? DEFAULT_ENDPOINT,
+    bind: endpoint === null,
     replayEndpoint: endpointOf(record, "replay_endpoint"),
     bufferSteps: count(record, "buffer_steps", 10_000, 0, BUFFER_STEPS_MAX),
     highWaterMark: count(record, "hwm", 100_000, 0, COUNT_MAX),
@@ -70,16 +88,56 @@ export function parseKvEventsConfig(given: unknown): ParsedKvEventsConfig {
   return { config, warnings: warningsOf(config) };
 }
 
+/** vLLM's rule: a publisher binds wildcard, ipc and inproc addresses, and connects to others (a collector that many publish to). */
+export function isBound(endpoint: string): boolean {
+  return endpoint.includes("*") || endpoint.includes("::") || /^(ipc|inproc):/.test(endpoint);
+}
+
+/** Every address of the host. */
+const WILDCARD = /^tcp:\/\/(\*|0\.0\.0\.0|\[?::\]?|\[::0\]):/;
+/** Where no collector of another machine is. */
+const LOOPBACK = /^tcp:\/\/(127\.\d+\.\d+\.\d+|localhost|0\.0\.0\.0):/;
+
 function warningsOf(config: KvEventsConfig): ConfigWarning[] {
-  if (config.publisher !== "zmq" || config.enabled) return [];
-  return [
-    {
-      field: `${PATH}.publisher`,
-      value: "zmq",
-      problem: "nothing is published, because enable_kv_cache_events is false",
-      remedy: 'Set "enable_kv_cache_events": true.',
-    },
+  const { endpoint, replayEndpoint } = config;
+  if (config.publisher !== "zmq") return [];
+  if (!config.enabled)
+    return [
+      {
+        field: `${PATH}.publisher`,
+        value: "zmq",
+        problem: "nothing is published, because enable_kv_cache_events is false",
+        remedy: 'Set "enable_kv_cache_events": true.',
+      },
+    ];
+  const bound = config.bind || isBound(endpoint);
+  const warnings = [
+    bound ? ofBound("endpoint", endpoint, "bind_endpoint") : ofConnected(endpoint),
+    replayEndpoint === null ? null : ofBound("replay_endpoint", replayEndpoint, "replay_endpoint"),
   ];
+  return warnings.filter((warning) => warning !== null);
+}
+
+function ofBound(key: string, value: string, ours: string): ConfigWarning | null {
+  if (!WILDCARD.test(value)) return null;
+  return {
+    field: `${PATH}.${key}`,
+    value,
+    problem:
+      "whoever reaches any address of this host can read the tokens of all prompts there, without a password",
+    remedy: `Name one address that only subscribers reach, for example "${ours}": "tcp://127.0.0.1:${value.slice(value.lastIndexOf(":") + 1)}".`,
+  };
+}
+
+function ofConnected(value: string): ConfigWarning | null {
+  if (!LOOPBACK.test(value)) return null;
+  return {
+    field: `${PATH}.endpoint`,
+    value,
+    problem:
+      "is connected to, not bound, as in vLLM: only a collector that is bound there gets events, and no subscriber can connect",
+    remedy: `To let subscribers connect, write "bind_endpoint" instead of "endpoint"; with a collector there is nothing to do.`,
+  };
 }
 
 function checkKeys(record: Readonly<Record<string, unknown>>): void {
@@ -124,7 +182,7 @@ function endpointOf(record: Readonly<Record<string, unknown>>, key: string): str
     `${PATH}.${key}`,
     value,
     "is no ZeroMQ address",
-    'Write it as "tcp://*:5557", "tcp://host:5557", "ipc:///path" or "inproc://name".',
+    'Write it as "tcp://127.0.0.1:5557", "tcp://host:5557", "tcp://*:5557", "ipc:///path" or "inproc://name".',
   );
 }
 

@@ -1,5 +1,6 @@
 /** ZeroMQ addresses by vLLM's rules: who binds, and which port each data-parallel rank has. */
 import { isIPv6 } from "node:net";
+import { socketFileState } from "../config/socket-file.ts";
 import { fail, MooncakeKvError } from "../errors.ts";
 
 /** A bind to this address takes the host's own address and any free port. */
@@ -33,11 +34,6 @@ export function endpointOfRank(endpoint: string, rank: number): string {
   return Number(port) === 0 ? endpoint : `${endpoint.slice(0, colon)}:${Number(port) + rank}`;
 }
 
-/** A publisher binds wildcard, ipc and inproc addresses, and connects to others (a collector that many publish to). */
-export function isBound(endpoint: string): boolean {
-  return endpoint.includes("*") || endpoint.includes("::") || /^(ipc|inproc):/.test(endpoint);
-}
-
 interface AddressableSocket {
   ipv6: boolean;
   readonly lastEndpoint: string | null;
@@ -58,12 +54,25 @@ export async function bindSocket(
   const any = endpoint === ANY_PORT;
   const address = any ? `tcp://${bracketed(hostAddress())}:0` : endpoint;
   if (isVersion6(address)) socket.ipv6 = true;
+  await checkSocketFile(field, address);
   try {
     await socket.bind(address);
   } catch (cause) {
     throw unusable(field, address, "bound", cause);
   }
-  return any ? (socket.lastEndpoint ?? address) : endpoint;
+  return any || /:[0*]$/.test(address) ? (socket.lastEndpoint ?? address) : endpoint;
+}
+
+/** ZeroMQ removes whatever lies at the path of an ipc address before it binds, also a file, and the socket of a living process. */
+async function checkSocketFile(field: string, address: string): Promise<void> {
+  const path = /^ipc:\/\/(.+)$/.exec(address)?.[1];
+  // Wildcards and names that begin with @ lie in no folder.
+  if (path === undefined || path === "*" || path.startsWith("@")) return;
+  const state = await socketFileState(path);
+  if (state === "absent" || state === "dead") return;
+  const cause =
+    state === "living" ? "another process listens there" : "something that is no socket lies there";
+  throw unusable(field, address, "bound", cause);
 }
 
 /** Throws INVALID_VALUE naming the setting `field` for what is no address. The other side need not be there yet. */

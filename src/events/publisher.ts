@@ -1,6 +1,7 @@
+import { isBound } from "../config/kv-events-config.ts";
 import type { KvEventsConfig } from "../config/kv-events-config.ts";
 import { KvEventEncoder } from "./encode-batch.ts";
-import { bindSocket, connectSocket, endpointOfRank, isBound } from "./endpoints.ts";
+import { bindSocket, connectSocket, endpointOfRank } from "./endpoints.ts";
 import type { KvEvent, KvEventBatch } from "./kv-events.ts";
 import { ReplayBuffer } from "./replay-buffer.ts";
 import { serveReplays } from "./replay-service.ts";
@@ -114,7 +115,7 @@ export class KvEventPublisher {
         socket: PublisherSocket | RouterSocket,
         address: string,
       ): Promise<string> => {
-        if (socket === router || isBound(address))
+        if (socket === router || config.bind || isBound(address))
           return await bindSocket(field, socket, address, options.hostAddress);
         connectSocket(field, publisher, address);
         return address;
@@ -129,7 +130,7 @@ export class KvEventPublisher {
         { publisher, router },
         { endpoint: bound, replayEndpoint: replayBound },
       );
-      opened.#start();
+      opened.#start(config.bind || isBound(endpoint));
       return opened;
     } catch (error) {
       publisher.close();
@@ -173,12 +174,20 @@ export class KvEventPublisher {
     await this.#replays;
   }
 
-  #start(): void {
+  #start(bound: boolean): void {
     const { log } = this.#options;
-    log.info(
-      { endpoint: this.endpoint, replayEndpoint: this.replayEndpoint },
-      "KV events are published",
-    );
+    const { endpoint, replayEndpoint } = this;
+    const replay = { replayEndpoint, replayBoundAddress: this.#router?.lastEndpoint ?? null };
+    if (bound)
+      log.info(
+        { endpoint, boundAddress: this.#socket.lastEndpoint, ...replay },
+        "KV events are published",
+      );
+    else
+      log.info(
+        { endpoint, boundAddress: null, ...replay },
+        "KV events are sent to the collector that is bound at this address, once there is one",
+      );
     if (this.#router === null) return;
     this.#replays = serveReplays(
       this.#router,

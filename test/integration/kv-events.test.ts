@@ -4,7 +4,7 @@
  * Method: publisher and subscriber of this project in one process, on free ports of 127.0.0.1 and a path for ipc; raw sockets where
  * the frames themselves are looked at.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
@@ -21,6 +21,8 @@ import type { KvEventMessage, SubscriberOptions } from "../../src/events/subscri
 
 const TIMEOUT_MS = 20_000;
 const closers: (() => unknown)[] = [];
+/** What publishers have logged. */
+const told: object[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
@@ -31,7 +33,7 @@ async function publisherOf(
 ): Promise<KvEventPublisher> {
   const { config } = parseKvEventsConfig({
     enable_kv_cache_events: true,
-    endpoint: "tcp://*:0",
+    ...(settings["bind_endpoint"] === undefined ? { endpoint: "tcp://*:0" } : {}),
     ...settings,
   });
   const publisher = await KvEventPublisher.open({
@@ -39,7 +41,7 @@ async function publisherOf(
     dataParallelRank,
     hostAddress: () => "127.0.0.1",
     wallClockMs: () => 1_700_000_000_250,
-    log: { info: () => {}, warn: () => {} },
+    log: { info: (fields, text) => void told.push({ ...fields, text }), warn: () => {} },
   });
   closers.push(() => publisher.close());
   return publisher;
@@ -133,6 +135,54 @@ test("a publisher that connects, and one on a path", { timeout: TIMEOUT_MS }, as
   const again = setInterval(() => onPath.publish([removed(2)]), 5);
   expect(await other.next()).toMatchObject({ kind: "batch", batch: { events: [removed(2)] } });
   clearInterval(again);
+});
+
+test(
+  "bind_endpoint binds the address that it names, which is logged",
+  { timeout: TIMEOUT_MS },
+  async () => {
+    for (const host of ["127.0.0.1", "[::1]"]) {
+      const publisher = await publisherOf({ bind_endpoint: `tcp://${host}:0` });
+      expect(told.at(-1)).toMatchObject({ boundAddress: publisher.endpoint });
+      const follower = await Follower.open({ endpoint: publisher.endpoint });
+      const timer = setInterval(() => publisher.publish([removed(3)]), 5);
+      expect(await follower.next()).toMatchObject({
+        kind: "batch",
+        batch: { events: [removed(3)] },
+      });
+      clearInterval(timer);
+    }
+    // Without it vLLM's rule holds, and the log does not claim that anybody can subscribe.
+    await publisherOf({ endpoint: "tcp://127.0.0.1:1" });
+    expect(told.at(-1)).toMatchObject({
+      boundAddress: null,
+      text: expect.stringContaining("collector") as string,
+    });
+  },
+);
+
+test("an ipc address at a file or at a living publisher's socket removes nothing", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "kv-events-"));
+  closers.push(() => rmSync(folder, { recursive: true }));
+  const refused = { code: "INVALID_VALUE" };
+  const file = join(folder, "file");
+  writeFileSync(file, "precious");
+  symlinkSync(file, join(folder, "link"));
+  for (const name of ["file", "link"]) {
+    const address = `ipc://${join(folder, name)}`;
+    await expect(publisherOf({ endpoint: address })).rejects.toMatchObject(refused);
+    await expect(publisherOf({ bind_endpoint: address })).rejects.toMatchObject(refused);
+    await expect(publisherOf({ replay_endpoint: address })).rejects.toMatchObject(refused);
+    await expect(KvEventSubscriber.open({ endpoint: address, bind: true })).rejects.toMatchObject(
+      refused,
+    );
+  }
+  expect(readFileSync(join(folder, "link"), "utf8")).toBe("precious");
+  const living = `ipc://${join(folder, "living")}`;
+  const publisher = await publisherOf({ endpoint: living });
+  await expect(publisherOf({ endpoint: living })).rejects.toMatchObject(refused);
+  await publisher.close();
+  await publisherOf({ endpoint: living });
 });
 
 test(

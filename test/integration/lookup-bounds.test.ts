@@ -3,11 +3,19 @@
  * that connection, with the reason in the log; a quick asker is read from more slowly and loses nothing; memory is given back.
  * Method: the real server with small bounds on a Unix socket, asked by libzmq's DEALER and by this project's own ZMTP.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import {
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { Dealer } from "zeromq";
 import {
   CONNECTION_LIMITS,
@@ -17,6 +25,7 @@ import {
   LookupServer,
   type LookupServerOptions,
 } from "../../src/actors/hosts/lookup-rpc/lookup-server.ts";
+import { claimSocketPath } from "../../src/actors/hosts/lookup-rpc/socket-path.ts";
 import { encodeLookupRequest } from "../../src/connector/lookup-wire.ts";
 import { ZmtpConnection } from "../../src/connector/zmtp.ts";
 import { LogLines } from "./support/log-lines.ts";
@@ -31,6 +40,7 @@ const LIMITS: ConnectionLimits = {
   heldBytesMax: 512 * KIBIBYTE,
   waitingMax: 50,
   answerBytesMax: 16 * KIBIBYTE,
+  handshakeTimeoutMs: 60_000,
 };
 let folder = "";
 let path = "";
@@ -55,6 +65,7 @@ async function serve(options: Partial<LookupServerOptions> = {}): Promise<Lookup
     lookup: (_, answered) => answered({ hitTokens: 0, tails: [] }, null),
     reset: async () => true,
     count: (outcome) => counted.push(outcome),
+    nowMs: () => performance.now(),
     log,
     limits: LIMITS,
     ...options,
@@ -195,4 +206,68 @@ test("what all connections hold together is bounded: the one that passes it goes
     await first.receive();
   }
   await vi.waitUntil(() => server.heldBytes <= KEPT_BYTES_MAX, WAIT);
+});
+
+/** A connection that says nothing. */
+async function silent(): Promise<{ socket: Socket; closed: Promise<void> }> {
+  const socket = connect(path);
+  ends.push(() => socket.destroy());
+  socket.on("error", () => undefined);
+  const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
+  // The server's hello has to be read, or the end is not seen.
+  socket.resume();
+  await new Promise<void>((resolve) => socket.once("connect", () => resolve()));
+  return { socket, closed };
+}
+
+test("connections that say nothing are cut off, and shut nobody out meanwhile", async () => {
+  await serve({ limits: { ...LIMITS, handshakeTimeoutMs: 300 } });
+  const peers = await Promise.all(Array.from({ length: 70 }, () => silent()));
+  const asker = dealer();
+  await asker.send(["", ...lookup(32)]);
+  expect(await asker.receive()).toHaveLength(2);
+  await Promise.all(peers.map(({ closed }) => closed));
+  expect(reasons().some((reason) => reason.includes("300 ms"))).toBe(true);
+  // Who has said hello may be silent for as long as it likes.
+  await asker.send(["", ...lookup(32)]);
+  expect(await asker.receive()).toHaveLength(2);
+});
+
+test("of too many that said hello the most silent one goes; with all of them waiting the new one does", async () => {
+  const held: (() => void)[] = [];
+  await serve({
+    connectionsMax: 2,
+    lookup: (_, answered) => held.push(() => answered({ hitTokens: 0, tails: [] }, null)),
+  });
+  const [first, second] = [await peer(), await peer()];
+  second.zmtp.send([new Uint8Array(0), ...lookup(32)]);
+  await vi.waitFor(() => expect(held).toHaveLength(1), WAIT);
+  const third = await peer();
+  await first.closed;
+  third.zmtp.send([new Uint8Array(0), ...lookup(32)]);
+  await vi.waitFor(() => expect(held).toHaveLength(2), WAIT);
+  const fourth = await silent();
+  await fourth.closed;
+  expect(reasons()).toEqual([
+    "it asks nothing, and more than 2 are connected",
+    "2 others wait for answers",
+  ]);
+  expect([second.socket.destroyed, third.socket.destroyed]).toEqual([false, false]);
+});
+
+test("only processes of the same user may connect", async () => {
+  const before = process.umask(0);
+  onTestFinished(() => void process.umask(before));
+  await serve();
+  expect(statSync(path).mode & 0o777).toBe(0o700);
+});
+
+test.each([
+  ["a file", (at: string) => writeFileSync(at, "precious")],
+  ["a link to nothing", (at: string) => symlinkSync(`${at}.none`, at)],
+  ["a folder", (at: string) => mkdirSync(at)],
+])("%s at the socket's path stays, and is named", async (_what, make) => {
+  make(path);
+  await expect(claimSocketPath(path)).rejects.toMatchObject({ code: "INVALID_VALUE", value: path });
+  expect(lstatSync(path, { throwIfNoEntry: false })).toBeDefined();
 });

@@ -4,7 +4,7 @@
  * Method: both ends over Unix sockets in a folder of the test's own, against sockets of the zeromq package (libzmq, as vLLM's) and
  * against each other; requests and replies are vLLM's bytes from the golden file.
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,6 +19,7 @@ import {
   OUTCOME_ENGINE_DOWN,
   OUTCOME_ENGINE_ERROR,
   OUTCOME_HIT,
+  OUTCOME_TIMEOUT,
 } from "../../src/actors/messages.ts";
 import type { RemoteAnswer } from "../../src/actors/step.ts";
 import type { LookupRequest } from "../../src/connector/lookup-wire.ts";
@@ -61,6 +62,7 @@ async function serve(options: Partial<LookupServerOptions> = {}): Promise<string
     lookup: (_, answered) => answered({ hitTokens: 0, tails: [] }, null),
     reset: () => Promise.resolve(true),
     count: (outcome) => counted.push(outcome),
+    nowMs: () => performance.now(),
     log: SILENT,
     ...options,
   });
@@ -209,8 +211,9 @@ describe("the server", () => {
       )
       .toBe("free");
     writeFileSync(path, "no socket");
-    await claimSocketPath(path);
+    await expect(claimSocketPath(path)).rejects.toMatchObject({ value: path });
     await expect(serve()).rejects.toMatchObject({ code: "EADDRINUSE" });
+    expect(readFileSync(path, "utf8")).toBe("no socket");
   });
 });
 
@@ -268,8 +271,8 @@ describe("the client", () => {
     const { client, answer } = ask(100);
     client.ask(question(1, 20, []));
     client.ask(question(2, 20, []));
-    expect(await answer()).toMatchObject({ record: 1, outcome: OUTCOME_ENGINE_ERROR });
-    expect(await answer()).toMatchObject({ record: 2, outcome: OUTCOME_ENGINE_ERROR });
+    expect(await answer()).toMatchObject({ record: 1, outcome: OUTCOME_TIMEOUT });
+    expect(await answer()).toMatchObject({ record: 2, outcome: OUTCOME_TIMEOUT });
     // It wakes up: whatever it still has of the questions that were given up, its answers are nobody's.
     const answering = async (): Promise<void> => {
       for await (const [, tokens] of socket) await socket.send(tokens ?? "");

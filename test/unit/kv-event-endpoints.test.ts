@@ -3,13 +3,8 @@
  * Method: the functions alone, with results of vLLM's own functions.
  */
 import { describe, expect, test } from "vitest";
-import { parseKvEventsConfig } from "../../src/config/kv-events-config.ts";
-import {
-  bindSocket,
-  endpointOfRank,
-  firstHostAddress,
-  isBound,
-} from "../../src/events/endpoints.ts";
+import { isBound, parseKvEventsConfig } from "../../src/config/kv-events-config.ts";
+import { bindSocket, endpointOfRank, firstHostAddress } from "../../src/events/endpoints.ts";
 import { KvEventPublisher } from "../../src/events/publisher.ts";
 import { ReplayBuffer } from "../../src/events/replay-buffer.ts";
 import {

@@ -9,7 +9,9 @@ import { parseKvEventsConfig } from "../../src/config/kv-events-config.ts";
 const DEFAULTS = {
   enabled: false,
   publisher: "null",
-  endpoint: "tcp://*:5557",
+  // vLLM's is tcp://*:5557.
+  endpoint: "tcp://127.0.0.1:5557",
+  bind: true,
   replayEndpoint: null,
   bufferSteps: 10_000,
   highWaterMark: 100_000,
@@ -41,6 +43,7 @@ describe("taken as vLLM takes it", () => {
       '{"endpoint":"ipc:///tmp/events","replay_endpoint":"tcp://*:5558","buffer_steps":0,"max_queue_size":1,"topic":"kv"}',
       {
         endpoint: "ipc:///tmp/events",
+        bind: false,
         replayEndpoint: "tcp://*:5558",
         bufferSteps: 0,
         queueBatchesMax: 1,
@@ -105,6 +108,38 @@ test("a publisher without events is warned of", () => {
   expect(parseKvEventsConfig('{"publisher":"zmq"}').warnings).toMatchObject([
     { field: "kv_events_config.publisher", value: "zmq" },
   ]);
+});
+
+test("bind_endpoint is bound as it is given, and goes without endpoint", () => {
+  const { config, warnings } = parseKvEventsConfig({
+    enable_kv_cache_events: true,
+    bind_endpoint: "tcp://127.0.0.1:7000",
+  });
+  expect(config).toMatchObject({ endpoint: "tcp://127.0.0.1:7000", bind: true });
+  expect(warnings).toEqual([]);
+  expect(() =>
+    parseKvEventsConfig({ endpoint: "tcp://*:1", bind_endpoint: "tcp://127.0.0.1:2" }),
+  ).toThrow(
+    expect.objectContaining({ code: "INVALID_VALUE", field: "kv_events_config.bind_endpoint" }),
+  );
+});
+
+test.each([
+  [{}, []],
+  [{ endpoint: "tcp://*:5557" }, ["endpoint"]],
+  [{ endpoint: "tcp://[::]:5557" }, ["endpoint"]],
+  [{ endpoint: "tcp://*:0", replay_endpoint: "tcp://*:5558" }, ["endpoint", "replay_endpoint"]],
+  [{ bind_endpoint: "tcp://0.0.0.0:5557" }, ["endpoint"]],
+  // Connected to, as vLLM does: nobody can subscribe there.
+  [{ endpoint: "tcp://127.0.0.1:5557" }, ["endpoint"]],
+  [{ endpoint: "tcp://0.0.0.0:5557" }, ["endpoint"]],
+  [{ endpoint: "tcp://collector:5557" }, []],
+  [{ endpoint: "ipc:///run/events", replay_endpoint: "tcp://10.0.0.5:5558" }, []],
+])("%j is warned of where it does not do what it seems to", (given, fields) => {
+  const { warnings } = parseKvEventsConfig({ enable_kv_cache_events: true, ...given });
+  expect(warnings.map(({ field }) => field)).toEqual(
+    fields.map((key) => `kv_events_config.${key}`),
+  );
 });
 
 test("the form of hashes and the host's address come from vLLM's variables", () => {

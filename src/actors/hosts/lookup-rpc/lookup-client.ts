@@ -2,7 +2,12 @@ import { connect, type Socket } from "node:net";
 import { HASH_STRIDE_WORDS } from "../../../blocks/layout.ts";
 import { decodeLookupReply, encodeLookupRequest } from "../../../connector/lookup-wire.ts";
 import { splitEnvelope, ZmtpConnection } from "../../../connector/zmtp.ts";
-import { OUTCOME_ENGINE_DOWN, OUTCOME_ENGINE_ERROR, OUTCOME_HIT } from "../../messages.ts";
+import {
+  OUTCOME_ENGINE_DOWN,
+  OUTCOME_ENGINE_ERROR,
+  OUTCOME_HIT,
+  OUTCOME_TIMEOUT,
+} from "../../messages.ts";
 import type { Log, RemoteAnswer, RemoteLookups, RemoteQuestion } from "../../step.ts";
 
 /** Questions on the way at a time: a lookup server answers one after the other. */
@@ -152,7 +157,7 @@ export class LookupClient implements RemoteLookups {
     const leftMs = Math.max(0, oldest.deadlineMs - this.#options.nowMs());
     const { timeoutMs } = this.#options;
     this.#timer = setTimeout(
-      () => this.#drop(OUTCOME_ENGINE_ERROR, `no answer within ${timeoutMs} ms`),
+      () => this.#drop(OUTCOME_TIMEOUT, `no answer within ${timeoutMs} ms`),
       leftMs,
     );
     this.#timer.unref();

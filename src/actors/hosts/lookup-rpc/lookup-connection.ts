@@ -14,6 +14,8 @@ export interface ConnectionLimits {
   readonly waitingMax: number;
   /** Answers that the peer does not read. */
   readonly answerBytesMax: number;
+  /** Until a peer has said who it is. */
+  readonly handshakeTimeoutMs: number;
 }
 
 /** A lookup of four million tokens in blocks of 16 has 262,144 hashes of 32 bytes. */
@@ -25,6 +27,7 @@ export const CONNECTION_LIMITS: ConnectionLimits = {
   // A scheduler process of this project has 32 questions on the way, vLLM's has one.
   waitingMax: 256,
   answerBytesMax: MEBIBYTE,
+  handshakeTimeoutMs: 5_000,
 };
 
 export interface ConnectionEnds {
@@ -35,6 +38,7 @@ export interface ConnectionEnds {
   ) => void;
   /** This connection holds so many bytes more, or fewer; false: all together hold too many. */
   readonly hold: (bytes: number) => boolean;
+  readonly nowMs: () => number;
   /** The peer is cut off: `problem` says why. */
   readonly cutOff: (problem: string) => void;
 }
@@ -54,16 +58,24 @@ export class LookupConnection {
   /** As told to `hold`. */
   #held = 0;
   #busy = false;
+  #lastHeardMs: number;
 
   constructor(socket: Socket, ends: ConnectionEnds, limits: ConnectionLimits) {
     this.#socket = socket;
     this.#ends = ends;
     this.#limits = limits;
+    this.#lastHeardMs = ends.nowMs();
+    const { handshakeTimeoutMs } = limits;
+    const silent = setTimeout(
+      () => this.cutOff(`it has not said who it is within ${handshakeTimeoutMs} ms`),
+      handshakeTimeoutMs,
+    );
+    silent.unref();
     this.#zmtp = new ZmtpConnection(
       "REP",
       {
         write: (bytes) => void socket.write(bytes),
-        ready: () => undefined,
+        ready: () => clearTimeout(silent),
         message: (frames) => this.#take(frames),
       },
       limits,
@@ -71,18 +83,25 @@ export class LookupConnection {
     socket.on("data", (bytes) => this.#receive(bytes));
     socket.on("error", () => socket.destroy());
     socket.on("close", () => {
+      clearTimeout(silent);
       this.#waiting.length = 0;
       ends.hold(-this.#held);
       this.#held = 0;
     });
   }
 
+  /** When the peer was heard of last; null while it waits for an answer. */
+  get idleSinceMs(): number | null {
+    return this.#busy ? null : this.#lastHeardMs;
+  }
+
   #receive(bytes: Uint8Array): void {
+    this.#lastHeardMs = this.#ends.nowMs();
     try {
       this.#zmtp.receive(bytes);
     } catch (error) {
       if (!(error instanceof MooncakeKvError)) throw error;
-      this.#cutOff(error.message);
+      this.cutOff(error.message);
     }
     this.#account();
   }
@@ -92,7 +111,7 @@ export class LookupConnection {
     const { waitingMax } = this.#limits;
     this.#messageBytes += bytesOf(frames);
     if (this.#waiting.push(frames) > waitingMax)
-      this.#cutOff(`more than ${waitingMax} of its messages wait for an answer`);
+      this.cutOff(`more than ${waitingMax} of its messages wait for an answer`);
     else this.#next();
   }
 
@@ -114,7 +133,7 @@ export class LookupConnection {
     const { answerBytesMax } = this.#limits;
     this.#zmtp.send(reply);
     if (this.#socket.writableLength > answerBytesMax)
-      this.#cutOff(`it has not read more than ${answerBytesMax} bytes of answers`);
+      this.cutOff(`it has not read more than ${answerBytesMax} bytes of answers`);
   }
 
   /** Reads on while there is room. Whoever is paused has a whole message here, whose answer makes room. */
@@ -124,12 +143,12 @@ export class LookupConnection {
     const held = this.#messageBytes + this.#zmtp.heldBytes;
     const room = this.#ends.hold(held - this.#held);
     this.#held = held;
-    if (!room) this.#cutOff("all connections together hold too many bytes");
+    if (!room) this.cutOff("all connections together hold too many bytes");
     else if (held >= this.#limits.heldBytesMax) socket.pause();
     else if (socket.isPaused()) socket.resume();
   }
 
-  #cutOff(problem: string): void {
+  cutOff(problem: string): void {
     if (this.#socket.destroyed) return;
     this.#ends.cutOff(problem);
     this.#socket.destroy();

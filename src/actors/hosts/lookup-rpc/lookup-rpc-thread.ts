@@ -84,6 +84,7 @@ function serveLookups(rpc: ServerPlan, parts: LookupRpcParts): LookupRpcThread {
       reset: () => resets.ask(),
       count: (outcome) =>
         counters.add(COUNTERS.lookupRpc + LOOKUP_RPC_OUTCOMES.indexOf(outcome), 1),
+      nowMs: ends.nowMs,
       log: logger,
     });
     if (closed) opened.close();

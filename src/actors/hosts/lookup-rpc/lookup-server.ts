@@ -1,3 +1,4 @@
+import { chmodSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { MooncakeKvError } from "../../../errors.ts";
 import {
@@ -17,6 +18,7 @@ import { CONNECTION_LIMITS, type ConnectionLimits, LookupConnection } from "./lo
 
 /** Askers at a time: a scheduler process each. */
 const CONNECTIONS_MAX = 64;
+const SOCKET_MODE = 0o700;
 /** What all of them hold together. */
 const HELD_BYTES_MAX = 256 * 1024 * 1024;
 
@@ -32,10 +34,12 @@ export interface LookupServerOptions {
   readonly reset: () => Promise<boolean>;
   /** Called once for each request. */
   readonly count: (outcome: LookupRpcOutcome) => void;
+  readonly nowMs: () => number;
   readonly log: Log;
   /** Of each connection, and what all hold together; for tests. */
   readonly limits?: ConnectionLimits;
   readonly heldBytesMax?: number;
+  readonly connectionsMax?: number;
 }
 
 /**
@@ -45,23 +49,27 @@ export interface LookupServerOptions {
 export class LookupServer {
   readonly #options: LookupServerOptions;
   readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
+  readonly #connections = new Map<Socket, LookupConnection>();
   #heldBytes = 0;
 
   private constructor(options: LookupServerOptions, server: Server) {
     this.#options = options;
     this.#server = server;
-    server.maxConnections = CONNECTIONS_MAX;
     server.on("connection", (socket) => this.#accept(socket));
   }
 
-  /** Rejects with what listening throws. The path must be free, see `claimSocketPath`. */
+  /**
+   * Rejects with what listening throws. The path must be free, see `claimSocketPath`. Only processes of the same user may connect:
+   * whoever may, can ask for a reset.
+   */
   static async open(options: LookupServerOptions): Promise<LookupServer> {
     const server = createServer();
     const opened = new LookupServer(options, server);
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);
       server.listen(options.path, () => resolve());
+      // The file is there at once unless listening has failed, which is told later.
+      if (server.listening) chmodSync(options.path, SOCKET_MODE);
     });
     server.on("error", (error) => options.log.error({ error: error.message }, "lookup server"));
     return opened;
@@ -75,14 +83,19 @@ export class LookupServer {
   /** Cuts all connections; the socket's file goes away. */
   close(): void {
     this.#server.close();
-    for (const socket of this.#sockets) socket.destroy();
+    for (const socket of this.#connections.keys()) socket.destroy();
   }
 
   #accept(socket: Socket): void {
-    this.#sockets.add(socket);
-    socket.on("close", () => this.#sockets.delete(socket));
-    const { count, log, limits = CONNECTION_LIMITS, heldBytesMax = HELD_BYTES_MAX } = this.#options;
-    new LookupConnection(
+    const { count, log, nowMs } = this.#options;
+    const {
+      limits = CONNECTION_LIMITS,
+      heldBytesMax = HELD_BYTES_MAX,
+      connectionsMax = CONNECTIONS_MAX,
+    } = this.#options;
+    if (this.#connections.size >= connectionsMax) this.#makeRoom(connectionsMax);
+    socket.on("close", () => this.#connections.delete(socket));
+    const connection = new LookupConnection(
       socket,
       {
         serve: (frames, done) => this.#serve(frames, done),
@@ -90,6 +103,7 @@ export class LookupServer {
           this.#heldBytes += bytes;
           return this.#heldBytes <= heldBytesMax;
         },
+        nowMs,
         cutOff: (problem) => {
           count("refused");
           log.warn({ problem }, "a connection to the lookup socket is cut off");
@@ -97,6 +111,22 @@ export class LookupServer {
       },
       limits,
     );
+    this.#connections.set(socket, connection);
+    if (this.#connections.size > connectionsMax)
+      connection.cutOff(`${connectionsMax} others wait for answers`);
+  }
+
+  /** Who has been silent for longest goes, and finds its way back with its next question. */
+  #makeRoom(connectionsMax: number): void {
+    let oldest: { socket: Socket; connection: LookupConnection; sinceMs: number } | null = null;
+    for (const [socket, connection] of this.#connections) {
+      const sinceMs = connection.idleSinceMs;
+      if (sinceMs !== null && (oldest === null || sinceMs < oldest.sinceMs))
+        oldest = { socket, connection, sinceMs };
+    }
+    if (oldest === null) return;
+    oldest.connection.cutOff(`it asks nothing, and more than ${connectionsMax} are connected`);
+    this.#connections.delete(oldest.socket);
   }
 
   #serve(frames: readonly Uint8Array[], done: (reply: readonly Uint8Array[]) => void): void {

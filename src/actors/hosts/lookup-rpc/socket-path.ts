@@ -1,16 +1,14 @@
-import { lstatSync, rmSync, statSync } from "node:fs";
-import { connect } from "node:net";
+import { rmSync, statSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ConnectorConfig } from "../../../config/connector-config.ts";
 import type { KvCacheConfig } from "../../../config/kv-cache-config.ts";
+import { socketFileState } from "../../../config/socket-file.ts";
 import { fail } from "../../../errors.ts";
 
 const PORT_FIELD = "kv_connector_extra_config.lookup_rpc_port";
 /** What a Unix socket's address holds on Linux, its end mark apart. */
 const PATH_BYTES_MAX = 107;
-/** How a connection to a Unix socket fails when there is none, or nobody behind it. */
-const NOBODY_LISTENS: readonly string[] = ["ENOENT", "ECONNREFUSED", "ENOTSOCK"];
 
 /**
  * The lookup socket's path, as vLLM forms it: `<folder>/lookup_rpc_port_<port>_host_<host name>_dp_rank<rank>`; null when the
@@ -47,10 +45,12 @@ export function lookupSocketPath(
 
 /**
  * Makes sure that nobody listens at the path, and clears away what a dead process left there. (vLLM takes the path from a living
- * server, whose askers then wait for ever.) Rejects with INVALID_VALUE when somebody answers.
+ * server, whose askers then wait for ever.) Rejects with INVALID_VALUE when somebody answers, or when no socket lies there.
  */
 export async function claimSocketPath(path: string): Promise<void> {
-  if (await answers(path))
+  const state = await socketFileState(path);
+  if (state === "absent") return;
+  if (state === "living")
     fail(
       "INVALID_VALUE",
       PORT_FIELD,
@@ -58,20 +58,20 @@ export async function claimSocketPath(path: string): Promise<void> {
       "another process answers lookups at this socket",
       "Give each server of a host a lookup_rpc_port of its own, or set lookup_rpc_role to client.",
     );
-  if (lstatSync(path, { throwIfNoEntry: false })?.isSocket() === true)
+  if (state === "other") refuse(path, "something that is no socket lies there");
+  try {
     rmSync(path, { force: true });
+  } catch (error) {
+    refuse(path, `a dead process's socket cannot be removed: ${String(error)}`);
+  }
 }
 
-function answers(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(path);
-    socket.once("connect", () => {
-      socket.destroy();
-      resolve(true);
-    });
-    // A living server whose backlog is full refuses with another code: its path is not ours to take.
-    socket.once("error", (error: NodeJS.ErrnoException) =>
-      resolve(!NOBODY_LISTENS.includes(error.code ?? "")),
-    );
-  });
+function refuse(path: string, problem: string): never {
+  fail(
+    "INVALID_VALUE",
+    PORT_FIELD,
+    path,
+    problem,
+    "Remove it if nobody needs it, give another lookup_rpc_port, or set VLLM_RPC_BASE_PATH to a folder of your own.",
+  );
 }
