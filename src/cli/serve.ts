@@ -2,6 +2,7 @@ import { destination, pino } from "pino";
 import { prepareRecordFolder } from "../actors/hosts/recording/record-folder.ts";
 import { readEnvironment } from "../config/environment.ts";
 import { parseTransferConfig } from "../config/transfer-config.ts";
+import { layoutLine } from "../config/kv-layout.ts";
 import { formatWarning } from "../config/warnings.ts";
 import type { KvEventPublisher } from "../events/publisher.ts";
 import { openPublisher, readKvEventSettings } from "../events/settings.ts";
@@ -9,6 +10,7 @@ import { loadNative } from "../native/load.ts";
 import { Application } from "../serving/application.ts";
 import { checkListenable } from "../serving/listening.ts";
 import { prepareModel } from "../serving/model/prepare-model.ts";
+import { servedLayout } from "../serving/serving-runtime.ts";
 import { checkTraceFile } from "../serving/serving-trace.ts";
 import { accessOptions } from "./access-options.ts";
 import { defaultBlockCount, givenBlockCount } from "./block-count.ts";
@@ -37,8 +39,10 @@ export async function serve(flags: ServeFlags): Promise<void> {
     { name: "mooncake-kv", level: flags.logLevel },
     destination({ fd: 2, sync: true }),
   );
-  for (const warning of [...warnings, ...events.warnings])
+  const layout = servedLayout(environment.kvCacheLayout);
+  for (const warning of [...warnings, ...events.warnings, ...layout.warnings])
     log.warn({ field: warning.field, value: warning.value }, formatWarning(warning));
+  log.info({ layout: layout.layout }, layoutLine(layout));
   const native = loadNative();
   const publisher = await openPublisher(events.settings, {
     dataParallelRank: 0,

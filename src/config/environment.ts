@@ -3,6 +3,7 @@
  * shell set-up serves both. The environment comes in as an argument; nothing below the edge looks at `process.env`.
  */
 import { MooncakeKvError } from "../errors.ts";
+import { LAYOUT_VARIABLE, readLayoutVariable, type VllmKvLayout } from "./kv-layout.ts";
 
 export interface ConnectorEnvironment {
   /** MOONCAKE_CONFIG_PATH: the store's JSON file; null when unset or empty. */
@@ -27,6 +28,8 @@ export interface ConnectorEnvironment {
   readonly rpcBasePath: string | null;
   /** VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES: KV events carry the low 64 bits of a hash; false: its whole digest. */
   readonly kvEventIntegerHashes: boolean;
+  /** VLLM_KV_CACHE_LAYOUT, its aliases NHD and HND resolved; null: unset, so that the layout is found out. */
+  readonly kvCacheLayout: VllmKvLayout | null;
   /** VLLM_HOST_IP: address of this machine for others, in the pool and in KV events; null: found out. */
   readonly hostAddress: string | null;
   /** MOONCAKE_PYTHON: the interpreter that has the Mooncake package; null: searched for. */
@@ -71,6 +74,7 @@ export function readEnvironment(
     rpcBasePath: variables["VLLM_RPC_BASE_PATH"] || null,
     kvEventIntegerHashes:
       integer(variables, "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES", 1, -COUNT_MAX, COUNT_MAX) !== 0,
+    kvCacheLayout: readLayoutVariable(variables[LAYOUT_VARIABLE]),
     hostAddress: variables["VLLM_HOST_IP"] || null,
     python: text("MOONCAKE_PYTHON"),
     searchPath: variables["PATH"] ?? "",

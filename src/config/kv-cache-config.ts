@@ -32,6 +32,8 @@ export const HASH_ALGORITHMS_SUPPORTED = Object.keys(
 
 /** Order of the dimensions in memory: L layer, B block, H head, N state (token), C content. */
 export type KvLayout = "LBHNC" | "LBNHC" | "LHBNC" | "BLHNC" | "BLNHC";
+/** vLLM's where nobody asks for another. */
+export const DEFAULT_KV_LAYOUT: KvLayout = "LBNHC";
 export const KV_LAYOUTS: readonly KvLayout[] = ["LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC"];
 
 /** Bytes of an element. */
@@ -62,6 +64,10 @@ export interface KvCacheGroup {
   readonly extraRetainedTokens: number;
   /** The group belongs to a drafter (EAGLE) that needs the last block of a hit computed anew. */
   readonly eagle: boolean;
+  /** Absent: the model's. Names of keys follow the model's heads, as in vLLM; the bytes of this group's blocks follow these. */
+  readonly heads?: KvHeads;
+  /** Of a `mamba` group: bytes of one layer's state in a block. Absent: the model's. */
+  readonly stateBytes?: number;
 }
 
 export interface KvHeads {
@@ -111,6 +117,9 @@ export interface KvCacheConfig {
 export interface KvCacheConfigInput {
   readonly modelName: string;
   readonly dtype: KvDtype;
+  /**
+   * Order of the axes of the KV cache, as vLLM's log names it ("Using ... KV cache layout."). Default: as vLLM finds it (`resolveKvLayout`).
+   */
   readonly layout?: KvLayout;
   readonly blockSize: number;
   /** vLLM's --prefix-match-unit. Default: the greatest common divisor of the groups' block spans. */
@@ -124,6 +133,9 @@ export interface KvCacheConfigInput {
     readonly slidingWindow?: number | null;
     readonly extraRetainedTokens?: number;
     readonly eagle?: boolean;
+    /** Where a group's differ from the model's. */
+    readonly heads?: KvHeads;
+    readonly stateBytes?: number;
   }[];
   readonly heads: KvHeads;
   readonly stateBytes?: number;
@@ -156,20 +168,23 @@ export function schedulerBlockSize(config: Pick<KvCacheConfig, "dcp" | "groups">
   );
 }
 
-/** KV heads that one tensor-parallel rank holds. */
-export function localKvHeads(config: Pick<KvCacheConfig, "heads" | "tp">): number {
-  return Math.max(1, Math.floor(config.heads.kvHeads / config.tp.size));
+/** KV heads that one tensor-parallel rank holds, of the model or of a group that has its own. */
+export function localKvHeads(
+  config: Pick<KvCacheConfig, "heads" | "tp">,
+  heads: KvHeads = config.heads,
+): number {
+  return Math.max(1, Math.floor(heads.kvHeads / config.tp.size));
 }
 
 /** Heads, tokens and elements of each that one layer of an attention group has in a block on this rank. */
 export function blockShape(
   config: Pick<KvCacheConfig, "heads" | "tp">,
-  group: Pick<KvCacheGroup, "kind" | "blockSize">,
+  group: Pick<KvCacheGroup, "kind" | "blockSize" | "heads">,
 ): readonly [heads: number, tokens: number, elements: number] {
-  const { headSize } = config.heads;
+  const heads = group.heads ?? config.heads;
   return group.kind === "mla" || group.kind === "swa_mla"
-    ? [1, group.blockSize, headSize]
-    : [localKvHeads(config), group.blockSize, 2 * headSize];
+    ? [1, group.blockSize, heads.headSize]
+    : [localKvHeads(config, heads), group.blockSize, 2 * heads.headSize];
 }
 
 /** Bytes of one layer in a block of the group on this rank, before pages of hybrid models are made equal. */
@@ -177,7 +192,7 @@ export function layerBytes(
   config: Pick<KvCacheConfig, "heads" | "tp" | "dtype" | "stateBytes">,
   group: KvCacheGroup,
 ): number {
-  if (group.kind === "mamba") return config.stateBytes;
+  if (group.kind === "mamba") return group.stateBytes ?? config.stateBytes;
   const [heads, tokens, elements] = blockShape(config, group);
   return heads * tokens * elements * DTYPE_BYTES[config.dtype];
 }

@@ -6,6 +6,7 @@ import { GROUPS_MAX } from "../blocks/layout.ts";
 import { fail } from "../errors.ts";
 import {
   DEFAULT_HASH_ALGORITHM,
+  DEFAULT_KV_LAYOUT,
   DTYPE_BYTES,
   greatestCommonDivisor,
   groupSpanTokens,
@@ -14,7 +15,9 @@ import {
   KV_LAYOUTS,
   schedulerBlockSize,
 } from "./kv-cache-config.ts";
-import { normalizeGroupNeeds, normalizeHybrid } from "./kv-group-normalize.ts";
+import { isRecord, positive } from "./kv-checks.ts";
+import { normalizeGroupNeeds, normalizeHybrid, refuseContextRanks } from "./kv-group-normalize.ts";
+import { checkHeadsOverRanks, normalizeGroupSizes } from "./kv-group-sizes.ts";
 import type { KvCacheConfig, KvCacheConfigInput, KvCacheGroup, Rank } from "./kv-cache-config.ts";
 
 const ALONE: Rank = { rank: 0, size: 1 };
@@ -46,7 +49,7 @@ export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig
       oneOf(Object.keys(DTYPE_BYTES)),
     );
   }
-  const layout = input.layout ?? "LBHNC";
+  const layout = input.layout ?? DEFAULT_KV_LAYOUT;
   if (!KV_LAYOUTS.includes(layout)) {
     fail("INVALID_VALUE", "layout", layout, "is no memory layout", oneOf(KV_LAYOUTS));
   }
@@ -64,7 +67,8 @@ export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig
     );
   }
   const ranks = normalizeRanks(input, kvHeads);
-  const groups = normalizeGroups(input, blockSize);
+  const groups = normalizeGroups(input, blockSize, ranks.tp);
+  refuseContextRanks(groups, ranks.pcp);
   const blockCount = positive(input.blockCount, "blockCount");
   if (blockCount < 2) {
     fail(
@@ -113,7 +117,11 @@ export function withRanks(
   });
 }
 
-function normalizeGroups(input: KvCacheConfigInput, blockSize: number): readonly KvCacheGroup[] {
+function normalizeGroups(
+  input: KvCacheConfigInput,
+  blockSize: number,
+  tp: Rank,
+): readonly KvCacheGroup[] {
   if (
     !Array.isArray(input.groups) ||
     input.groups.length === 0 ||
@@ -138,6 +146,7 @@ function normalizeGroups(input: KvCacheConfigInput, blockSize: number): readonly
         layers: positive(group.layers, `${field}.layers`),
         blockSize: positive(group.blockSize ?? blockSize, `${field}.blockSize`),
         ...normalizeGroupNeeds(group, field),
+        ...normalizeGroupSizes(group, field, tp),
       });
     }),
   );
@@ -173,16 +182,7 @@ function normalizeRanks(
       "Correct dcp.rank.",
     );
   }
-  if (kvHeads % tp.size !== 0 && tp.size % kvHeads !== 0) {
-    const problem = `heads.kvHeads ${kvHeads} can be neither cut nor copied evenly over the ranks`;
-    fail(
-      "INVALID_VALUE",
-      "tp.size",
-      tp.size,
-      problem,
-      "Choose a multiple or a divisor of heads.kvHeads.",
-    );
-  }
+  checkHeadsOverRanks(kvHeads, "heads.kvHeads", tp);
   if (pp.size > 1 && pcp.size > 1) {
     // vLLM derives the stage in keys from the world rank there, so two stages with different layers write one key.
     fail(
@@ -248,27 +248,6 @@ function rank(value: Rank, field: string): Rank {
     );
   }
   return Object.freeze({ rank: value.rank, size });
-}
-
-function positive(value: unknown, field: string): number {
-  if (typeof value !== "number") {
-    const code = value === undefined ? "MISSING" : "INVALID_TYPE";
-    fail(code, field, value, "must be a number", "Give a whole number above 0.");
-  }
-  if (!Number.isInteger(value) || value <= 0 || value > 0x7fffffff) {
-    fail(
-      "INVALID_VALUE",
-      field,
-      value,
-      "must be a whole number from 1 to 2^31 - 1",
-      "Correct the number.",
-    );
-  }
-  return value;
-}
-
-function isRecord(value: unknown): boolean {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function oneOf(names: readonly string[]): string {

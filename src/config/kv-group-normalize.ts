@@ -1,6 +1,6 @@
 /** The fields of a KV-cache description that only hybrid models and drafters need: windows, states, drafters' groups. */
 import { fail } from "../errors.ts";
-import type { KvCacheConfig, KvCacheConfigInput, KvCacheGroup } from "./kv-cache-config.ts";
+import type { KvCacheConfig, KvCacheConfigInput, KvCacheGroup, Rank } from "./kv-cache-config.ts";
 
 type GroupInput = KvCacheConfigInput["groups"][number];
 type GroupNeeds = Pick<KvCacheGroup, "slidingWindow" | "extraRetainedTokens" | "eagle">;
@@ -24,6 +24,18 @@ export function normalizeGroupNeeds(group: GroupInput, field: string): GroupNeed
   };
 }
 
+/**
+ * vLLM's store connector refuses prefill-context ranks with several groups, and its managers of windows and states know none at all.
+ * Throws UNSUPPORTED.
+ */
+export function refuseContextRanks(groups: readonly KvCacheGroup[], pcp: Rank): void {
+  const whole = groups.every(({ kind }) => kind === "full" || kind === "mla");
+  if (pcp.size === 1 || (groups.length === 1 && whole)) return;
+  const problem =
+    "prefill-context ranks are not supported with several KV-cache groups, windows or states, as in vLLM";
+  fail("UNSUPPORTED", "pcp.size", pcp.size, problem, "Use 1 for hybrid models.");
+}
+
 type Hybrid = Pick<
   KvCacheConfig,
   "stateBytes" | "useEagle" | "retentionInterval" | "cacheHitAlignmentTokens"
@@ -36,7 +48,8 @@ export function normalizeHybrid(
 ): Hybrid {
   const { retentionInterval: interval = 0, cacheHitAlignmentTokens: alignment = null } = input;
   const stateBytes = whole(input.stateBytes ?? 0, 0, "stateBytes");
-  if (stateBytes === 0 && groups.some(({ kind }) => kind === "mamba")) {
+  const unsized = groups.some((group) => group.kind === "mamba" && group.stateBytes === undefined);
+  if (stateBytes === 0 && unsized) {
     const problem = "a model with Mamba groups must state the bytes of a layer's state";
     fail("MISSING", "stateBytes", input.stateBytes, problem, "Give the page size of its layers.");
   }

@@ -4,8 +4,10 @@ import type { RestartLimits } from "../actors/supervision/restart-policy.ts";
 import { JOBS_PER_REQUEST_SLOT } from "../blocks/capacities.ts";
 import type { ConnectorConfig } from "../config/connector-config.ts";
 import { DEFAULT_HASH_ALGORITHM } from "../config/kv-cache-config.ts";
-import type { HashAlgorithmName, KvCacheConfig } from "../config/kv-cache-config.ts";
+import type { HashAlgorithmName, KvCacheConfig, KvLayout } from "../config/kv-cache-config.ts";
 import { normalizeKvCacheConfig } from "../config/kv-cache-normalize.ts";
+import { keptLayout } from "../config/kv-layout.ts";
+import type { KvLayoutChoice, VllmKvLayout } from "../config/kv-layout.ts";
 import { tableDimensions } from "../config/table-dimensions.ts";
 import { MooncakeKvError } from "../errors.ts";
 import type { NativeBinding } from "../native/binding.ts";
@@ -45,7 +47,16 @@ export interface ServingRuntimeOptions {
   readonly log: Log;
 }
 
-/** KvCacheConfig of a model served here: one full-attention group, blocks outermost, one segment a block. */
+/** What the model's graph reads and writes in place: blocks outermost, one segment a block. */
+const GRAPH_LAYOUT: KvLayout = "BLHNC";
+
+/** The layout of `serve`, with a warning when VLLM_KV_CACHE_LAYOUT asks for another. */
+export function servedLayout(requested: VllmKvLayout | null): KvLayoutChoice {
+  const remedy = `Unset the variable, and give vLLM ${GRAPH_LAYOUT} or HND where it is to share these blocks.`;
+  return keptLayout(GRAPH_LAYOUT, requested, "model", "the model's graph needs it", remedy);
+}
+
+/** KvCacheConfig of a model served here: one full-attention group. */
 export function kvCacheConfigOf(
   model: PreparedModel,
   blockCount: number,
@@ -55,7 +66,7 @@ export function kvCacheConfigOf(
   return normalizeKvCacheConfig({
     modelName: model.modelName,
     dtype: "float32",
-    layout: "BLHNC",
+    layout: GRAPH_LAYOUT,
     blockSize: model.blockSize,
     groups: [{ kind: "full", layers: config.layerCount }],
     heads: { kvHeads: config.kvHeadCount, headSize: config.headSize },

@@ -15,13 +15,15 @@ test("for people: a table of each place, and the warnings", async () => {
   const child = startCli(["config", "print", "--kv-transfer-config", SETTINGS]);
   expect(await child.exit).toEqual({ code: 0, signal: null });
   expect(child.output()).toMatch(/^ {2}cache_prefix +"team" +extra config$/m);
+  expect(child.output()).toMatch(/^ {2}layout +"LBNHC" +default: it is vLLM's where/m);
   expect(child.output()).toMatch(/^ {2}MOONCAKE_CONFIG_PATH +- +default$/m);
   expect(child.output()).toContain("warning: kv_connector_extra_config.load_asinc");
   expect(child.output()).toContain('Did you mean "load_async"?');
 });
 
 test("for programs: one JSON object", async () => {
-  const child = startCli(["config", "print", "--json", "--kv-transfer-config", SETTINGS]);
+  const arguments_ = ["config", "print", "--json", "--kv-transfer-config", SETTINGS];
+  const child = startCli(arguments_, { VLLM_KV_CACHE_LAYOUT: "HND" });
   expect(await child.exit).toEqual({ code: 0, signal: null });
   const { settings, warnings } = JSON.parse(child.output()) as Record<string, unknown[]>;
   expect(settings).toContainEqual({
@@ -29,6 +31,13 @@ test("for programs: one JSON object", async () => {
     name: "cache_prefix",
     value: "team",
     source: "extra config",
+  });
+  expect(settings).toContainEqual({
+    section: "KV cache",
+    name: "layout",
+    value: "LBHNC",
+    source: "environment",
+    reason: "VLLM_KV_CACHE_LAYOUT asks for it",
   });
   expect(warnings).toHaveLength(1);
 });

@@ -80,6 +80,11 @@ test("configuration", async () => {
       args: transfer({ engine: "mooncake" }),
       says: ["MOONCAKE_CONFIG_PATH", "JSON"],
     },
+    {
+      args: transfer({}),
+      environment: { VLLM_KV_CACHE_LAYOUT: "hnd" },
+      says: ["VLLM_KV_CACHE_LAYOUT", '"hnd"', "HND"],
+    },
   ];
   await Promise.all(refusals.map(expectRefusal));
 });
@@ -150,12 +155,18 @@ test("settings are looked at before the engine: their mistakes do not hide behin
 });
 
 test("--no-pool serves beside a store configuration that somebody has set", async () => {
-  const environment = { MOONCAKE_CONFIG_PATH: join(folder, "no-store.json") };
-  const { child, url } = await startServe(["--no-pool"], environment);
+  const environment = {
+    MOONCAKE_CONFIG_PATH: join(folder, "no-store.json"),
+    VLLM_KV_CACHE_LAYOUT: "NHD",
+  };
+  const { child, url } = await startServe(["--no-pool", "--log-level", "info"], environment);
   expect((await complete(url, "z")).status).toBe(200);
   child.process.kill("SIGTERM");
   expect(await child.exit).toEqual({ code: 0, signal: null });
   expect(child.errors()).not.toContain("private to this process");
+  // The graph has one layout, whatever the environment asks for; that is said, and warned of.
+  expect(child.errors()).toContain("using BLHNC KV cache layout: the model's graph needs it");
+  expect(child.errors()).toMatch(/VLLM_KV_CACHE_LAYOUT: is not followed, the layout is BLHNC/);
 });
 
 test("without the addon: what is missing and the command that builds it", async () => {

@@ -103,10 +103,53 @@ describe("memory of the runtime's own", () => {
       expect(segments).toEqual([0]);
       const memory = loop.attached.kvMemory ?? new ArrayBuffer(0);
       const saved = save(loop, memory);
-      const outermost = layout === undefined ? "BLHNC" : "BLNHC";
+      const outermost = "BLNHC";
+      expect(loop.attached.kvLayout).toBe(outermost);
       const wanted = saved.slice(0, 2).map((block) => elementsOf(memory, outermost, block));
       expect(load(loop).map((block) => elementsOf(memory, outermost, block))).toEqual(wanted);
     }
+  });
+});
+
+describe("a layout that nobody states", () => {
+  const join = async (
+    pool: Readonly<Record<string, unknown>>,
+    layout: KvLayout | undefined,
+    environment: Readonly<Record<string, string>> = {},
+  ): Promise<EmbeddedLoop> => {
+    const kvCache = layout === undefined ? KV_CACHE : { ...KV_CACHE, layout };
+    return await attach(pool, { kvCache, environment });
+  };
+
+  test("is vLLM's: one that states LBNHC finds the same values, element by element", async () => {
+    const pool = { pool_name: freshPoolName() };
+    const [first, second] = [await join(pool, undefined), await join(pool, "LBNHC")];
+    const source = first.attached.kvStorages[0] ?? new ArrayBuffer(0);
+    const target = second.attached.kvStorages[0] ?? new ArrayBuffer(0);
+    const saved = save(first, source);
+    load(second).forEach((block, index) =>
+      expect(elementsOf(target, "LBNHC", block)).toEqual(
+        elementsOf(source, first.attached.kvLayout, saved[index] ?? 0),
+      ),
+    );
+    const line = first.log.lines.find(({ text }) => text.includes("KV cache layout"));
+    expect(line).toMatchObject({ level: "info", text: expect.stringContaining("LBNHC") });
+  });
+
+  test("follows VLLM_KV_CACHE_LAYOUT, by its old names too", async () => {
+    const [variable, layout, inMemory] = ["HND", "LBHNC", "BLHNC"] as const;
+    const pool = { pool_name: freshPoolName() };
+    const environment = { VLLM_KV_CACHE_LAYOUT: variable };
+    const [first, second] = [await join(pool, undefined, environment), await join(pool, layout)];
+    expect(first.attached.kvLayout).toBe(inMemory);
+    const source = first.attached.kvStorages[0] ?? new ArrayBuffer(0);
+    const target = second.attached.kvStorages[0] ?? new ArrayBuffer(0);
+    const saved = save(first, source);
+    load(second).forEach((block, index) =>
+      expect(elementsOf(target, layout, block)).toEqual(
+        elementsOf(source, inMemory, saved[index] ?? 0),
+      ),
+    );
   });
 });
 
@@ -123,9 +166,15 @@ test("memory of the serving loop's own: an allocation for each layer, stated as 
     offset: 0,
   }));
   const pool = { pool_name: freshPoolName() };
+  const stated = { kind: "storages", storages, tensors: [views] } as const;
+  // Nobody states the layout: it is vLLM's, with the heads within the tokens, and these views have it the other way round.
+  await expect(attach(pool, { kvCache: KV_CACHE, kvMemory: stated })).rejects.toMatchObject({
+    code: "INVALID_VALUE",
+    field: "kvMemory.tensors",
+  });
   const mine = await attach(pool, {
-    kvCache: KV_CACHE,
-    kvMemory: { kind: "storages", storages, tensors: [views] },
+    kvCache: { ...KV_CACHE, layout: "LBHNC" },
+    kvMemory: stated,
   });
   expect([mine.attached.kvMemory, mine.attached.kvStorages]).toEqual([null, []]);
   for (const [layer, storage] of storages.entries())

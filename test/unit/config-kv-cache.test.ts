@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import {
   blockBytes,
   groupSpanTokens,
+  layerBytes,
   localKvHeads,
   schedulerBlockSize,
 } from "../../src/config/kv-cache-config.ts";
@@ -27,7 +28,7 @@ describe("normalizeKvCacheConfig", () => {
     const alone = { rank: 0, size: 1 };
     expect(config).toEqual({
       ...GOOD,
-      layout: "LBHNC",
+      layout: "LBNHC",
       hashBlockSize: 16,
       groups: [
         {
@@ -98,6 +99,26 @@ describe("normalizeKvCacheConfig", () => {
     expect([moved.tp.rank, moved.dcp.rank]).toEqual([3, 1]);
   });
 
+  it("gives a group's own heads and states to its bytes; pages are as large as the largest", () => {
+    const config = normalizeKvCacheConfig({
+      ...GOOD,
+      tp: { rank: 0, size: 2 },
+      stateBytes: 100,
+      groups: [
+        { kind: "full", layers: 2 },
+        { kind: "swa", layers: 3, slidingWindow: 64, heads: { kvHeads: 2, headSize: 32 } },
+        { kind: "mamba", layers: 1 },
+        { kind: "mamba", layers: 1, stateBytes: 5000 },
+      ],
+    });
+    // Heads on a rank, tokens, key and value, elements, their bytes.
+    const bytes = [4 * 16 * 2 * 16 * 2, 1 * 16 * 2 * 32 * 2, 100, 5000];
+    expect(config.groups.map((group) => layerBytes(config, group))).toEqual(bytes);
+    expect(blockBytes(config, 1)).toBe(3 * 5000);
+    expect(normalizeKvCacheConfig(config)).toEqual(config);
+    expect(withRanks(config, { tp: 1 }).groups).toEqual(config.groups);
+  });
+
   it.each<[string, Record<string, unknown>, string, string]>([
     ["an empty model name", { modelName: "//" }, "modelName", "MISSING"],
     ["an unknown dtype", { dtype: "int4" }, "dtype", "INVALID_VALUE"],
@@ -157,6 +178,53 @@ describe("normalizeKvCacheConfig", () => {
       { pp: { rank: 0, size: 2 }, pcp: { rank: 0, size: 2 } },
       "pcp.size",
       "UNSUPPORTED",
+    ],
+    [
+      "context ranks with several groups",
+      {
+        pcp: { rank: 0, size: 2 },
+        groups: [
+          { kind: "full", layers: 1 },
+          { kind: "full", layers: 1 },
+        ],
+      },
+      "pcp.size",
+      "UNSUPPORTED",
+    ],
+    [
+      "context ranks with a window",
+      { pcp: { rank: 0, size: 2 }, groups: [{ kind: "swa", layers: 1, slidingWindow: 64 }] },
+      "pcp.size",
+      "UNSUPPORTED",
+    ],
+    [
+      "heads of a group that are no numbers",
+      { groups: [{ kind: "full", layers: 1, heads: { kvHeads: 0, headSize: 16 } }] },
+      "groups[0].heads.kvHeads",
+      "INVALID_VALUE",
+    ],
+    [
+      "heads of a group that cannot be cut",
+      {
+        tp: { rank: 0, size: 4 },
+        groups: [{ kind: "full", layers: 1, heads: { kvHeads: 6, headSize: 16 } }],
+      },
+      "tp.size",
+      "INVALID_VALUE",
+    ],
+    [
+      "heads of states",
+      {
+        groups: [{ kind: "mamba", layers: 1, stateBytes: 64, heads: { kvHeads: 1, headSize: 1 } }],
+      },
+      "groups[0].heads",
+      "INVALID_VALUE",
+    ],
+    [
+      "states of attention",
+      { groups: [{ kind: "full", layers: 1, stateBytes: 64 }] },
+      "groups[0].stateBytes",
+      "INVALID_VALUE",
     ],
     ["a finer hash with one group", { hashBlockSize: 8 }, "hashBlockSize", "INVALID_VALUE"],
     ["one block", { blockCount: 1 }, "blockCount", "INVALID_VALUE"],

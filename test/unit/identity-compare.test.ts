@@ -52,13 +52,30 @@ test("equal identities are equal bytes, and the format is in them", () => {
 describe("what chooses bytes under equal keys", () => {
   test.each<[string, Change, Change]>([
     ["bytes.dtype", { dtype: "bfloat16" }, {}],
-    ["bytes.layout", { layout: "LBNHC" }, {}],
+    ["bytes.layout", { layout: "LBNHC" }, { layout: "LBHNC" }],
     ["bytes.headSize", { heads: { kvHeads: 8, headSize: 32 } }, {}],
     ["bytes.heads", { tp: { rank: 0, size: 2 } }, {}],
     ["bytes.groups[0].layers", { groups: [{ kind: "full", layers: 5 }] }, {}],
     ["bytes.weightsFingerprint", { weightsFingerprint: "b" }, { weightsFingerprint: "a" }],
   ])("%s", (field, ours, theirs) => {
     expect(differing(identity(ours), identity(theirs)).bytes).toEqual([field]);
+  });
+
+  test("sizes of one group of several", () => {
+    const groups = (second: object) => [
+      { kind: "full", layers: 4 } as const,
+      { kind: "mamba", layers: 4, ...second } as const,
+    ];
+    const model = { stateBytes: 512, hashBlockSize: 16 };
+    const ours = identity({ ...model, groups: groups({ stateBytes: 1024 }) });
+    expect(differing(ours, identity({ ...model, groups: groups({}) }))).toEqual({
+      keys: [],
+      bytes: ["bytes.groups[1].stateBytes"],
+    });
+    const heads = [4, 8].map((kvHeads) =>
+      identity({ groups: [{ kind: "full", layers: 4, heads: { kvHeads, headSize: 64 } }] }),
+    );
+    expect(differing(heads[0]!, heads[1]!).bytes).toEqual(["bytes.groups[0].heads"]);
   });
 
   // A block is named by the last of its hashes: with one hash block size the longer blocks' names are among the shorter ones'.

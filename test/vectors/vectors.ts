@@ -76,6 +76,9 @@ function refuseUnknown(given: object, known: ReadonlySet<string>): void {
     if (!known.has(field)) throw new Error(`the case's config has an unknown field ${field}`);
 }
 
+/** What was recorded without a layout in its configuration was recorded with this one, which is not vLLM's default. */
+const RECORDED_LAYOUT = "LBHNC";
+
 /** The configuration as plain data, not normalized: vectors hold kinds that `normalizeKvCacheConfig` refuses. */
 export function topologyOf(config: VectorConfig, rank: VectorRank): KvCacheConfig {
   refuseUnknown(config, CONFIG_FIELDS);
@@ -93,7 +96,7 @@ export function topologyOf(config: VectorConfig, rank: VectorRank): KvCacheConfi
   return {
     modelName: config.model_name ?? "org/model",
     dtype: "float16",
-    layout: config.layout ?? "LBHNC",
+    layout: config.layout ?? RECORDED_LAYOUT,
     blockSize,
     hashBlockSize: config.hash_block_size ?? defaultHashBlockSize({ dcp, groups }),
     groups,

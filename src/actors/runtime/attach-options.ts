@@ -7,18 +7,24 @@ import type { ConnectorEnvironment } from "../../config/environment.ts";
 import { schedulerBlockSize } from "../../config/kv-cache-config.ts";
 import type { KvCacheConfig, KvLayout } from "../../config/kv-cache-config.ts";
 import { normalizeKvCacheConfig } from "../../config/kv-cache-normalize.ts";
+import { connectorNames, resolveKvLayout, type KvLayoutChoice } from "../../config/kv-layout.ts";
 import { tableDimensions } from "../../config/table-dimensions.ts";
 import { parseTransferConfig } from "../../config/transfer-config.ts";
 import type { ConfigWarning } from "../../config/warnings.ts";
 import { fail } from "../../errors.ts";
+import { keyNamespaceOf } from "../../keys/pool-keys.ts";
+import { selectStoreShape } from "../../keys/store-shape.ts";
 import type { AttachOptions } from "./attach.ts";
 import { checkKvMemory } from "./check-kv-memory.ts";
+import type { KvMemory } from "./kv-memory.ts";
 
 export interface ResolvedAttach {
   readonly environment: ConnectorEnvironment;
   readonly connector: ConnectorConfig;
   readonly warnings: readonly ConfigWarning[];
   readonly kvCache: KvCacheConfig;
+  readonly layout: KvLayoutChoice;
+  readonly kvMemory: KvMemory;
   readonly dimensions: TableDimensions;
   readonly logLevel: string;
 }
@@ -43,28 +49,51 @@ export function resolveAttach(options: AttachOptions): ResolvedAttach {
   const variables = options.environment ?? process.env;
   checkObject(variables, "environment", "Give an object of names and texts, or leave it out.");
   const given = normalizeKvCacheConfig(options.kvCache);
-  if (options.kvMemory !== undefined) checkKvMemory(options.kvMemory, given);
-  const dimensions = embeddedDimensions(options, given);
   const environment = readEnvironment(variables);
+  const stated = options.kvCache.layout ?? undefined;
+  const layout = resolveKvLayout({
+    stated,
+    requested: environment.kvCacheLayout,
+    connectors: connectorNames(options.kvTransferConfig),
+    model: given,
+  });
+  const kvCache = Object.freeze({ ...given, layout: layout.layout });
+  if (options.kvMemory !== undefined) checkKvMemory(options.kvMemory, kvCache);
+  const dimensions = embeddedDimensions(options, kvCache);
   const { config: connector, warnings } = parseTransferConfig(
     options.kvTransferConfig,
     environment,
   );
-  const kvCache = Object.freeze({ ...given, layout: layoutOf(options, given, connector) });
-  return { environment, connector, warnings, kvCache, dimensions, logLevel };
+  const kvMemory: KvMemory = options.kvMemory ?? {
+    kind: "managed",
+    layout: memoryLayout(stated, kvCache, connector),
+  };
+  const told = [...warnings, ...layout.warnings];
+  return {
+    environment,
+    connector,
+    warnings: told,
+    kvCache,
+    layout,
+    kvMemory,
+    dimensions,
+    logLevel,
+  };
 }
 
 /**
- * Memory of the runtime's own has the block outermost, unless a layout is asked for or the pool's shape depends on it. Values
- * have the same bytes either way: only the axes behind the block count.
+ * Memory of the runtime's own has the block outermost, unless kvCache states a layout, or values are cut by head. Values have the
+ * same bytes either way: only the axes behind the block count. Names of keys follow the layout that was resolved.
  */
-function layoutOf(
-  { kvMemory, kvCache: input }: AttachOptions,
-  { layout }: KvCacheConfig,
-  { enableCrossLayersBlocks, storeTp }: ConnectorConfig,
+function memoryLayout(
+  stated: KvLayout | undefined,
+  kvCache: KvCacheConfig,
+  connector: ConnectorConfig,
 ): KvLayout {
-  if (kvMemory !== undefined) return layout;
-  if (!enableCrossLayersBlocks && (input.layout !== undefined || storeTp !== null)) return layout;
+  const { layout } = kvCache;
+  if (stated !== undefined && !connector.enableCrossLayersBlocks) return layout;
+  if (selectStoreShape(kvCache, keyNamespaceOf(connector).storeTp ?? null).tpSize !== null)
+    return layout;
   return layout === "LBNHC" || layout === "BLNHC" ? "BLNHC" : "BLHNC";
 }
 

@@ -3,6 +3,7 @@ import { threadId } from "node:worker_threads";
 import { RequestSlots } from "../../blocks/request-slots.ts";
 import type { ConnectorConfig } from "../../config/connector-config.ts";
 import type { KvCacheConfigInput } from "../../config/kv-cache-config.ts";
+import { layoutLine } from "../../config/kv-layout.ts";
 import { formatWarning } from "../../config/warnings.ts";
 import { Connector } from "../../connector/connector.ts";
 import type { BlockPool } from "../../connector/hooks.ts";
@@ -26,7 +27,8 @@ export interface AttachOptions {
   readonly blockPool: BlockPool;
   /**
    * Your KV memory, with the segments of a block or as storages with the layers' views; absent: memory of the runtime's own, in
-   * `kvCache.layout`. Without that it has the block outermost where it can (`AttachedConnector.kvMemory`).
+   * `kvCache.layout`. Without that it has the block outermost where it can (`AttachedConnector.kvMemory`), and behind it the axes in
+   * the order of the layout that was resolved (`AttachedConnector.kvLayout`).
    */
   readonly kvMemory?: UserKvMemory | UserKvStorages;
   /**
@@ -59,14 +61,16 @@ export async function attachConnector(options: AttachOptions): Promise<AttachedC
 export async function attachRuntime(
   options: AttachOptions,
 ): Promise<{ readonly attached: AttachedConnector; readonly runtime: Runtime }> {
-  const { environment, connector, warnings, kvCache, dimensions, logLevel } =
-    resolveAttach(options);
+  const resolved = resolveAttach(options);
+  const { environment, connector, warnings, kvCache, layout, kvMemory, dimensions, logLevel } =
+    resolved;
   const events = readKvEventSettings(options.kvEventsConfig, environment);
   const log =
     options.log ??
     pino({ name: "mooncake-kv", level: logLevel }, destination({ fd: 2, sync: true }));
   for (const warning of [...warnings, ...events.warnings])
     log.warn({ field: warning.field, value: warning.value }, formatWarning(warning));
+  log.info({ layout: layout.layout }, layoutLine(layout));
   const native = loadNative();
   const publisher = await openPublisher(events.settings, {
     dataParallelRank: kvCache.dp.rank,
@@ -79,7 +83,7 @@ export async function attachRuntime(
     connector,
     hashSeed: environment.hashSeed,
     dimensions,
-    kvMemory: options.kvMemory ?? { kind: "managed" },
+    kvMemory,
     scheduler: null,
     trace: false,
     kvEvents: eventsConfig.enabled ? { integerHashes } : undefined,
@@ -92,7 +96,9 @@ export async function attachRuntime(
     const embedded = connectTo(runtime, options.blockPool, connector, log);
     const managed = options.kvMemory === undefined ? runtime.regionIds : [];
     const storages = managed.map((regionId) => native.regionView(regionId));
-    return { attached: faceOf(runtime, embedded, storages, publisher), runtime };
+    const own = kvMemory.kind === "managed" ? kvMemory.layout : undefined;
+    const memory = { layout: own ?? kvCache.layout, storages };
+    return { attached: faceOf(runtime, embedded, memory, publisher), runtime };
   } catch (error) {
     await runtime?.stop();
     await publisher?.close();

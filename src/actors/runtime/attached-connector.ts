@@ -1,3 +1,4 @@
+import type { KvLayout } from "../../config/kv-cache-config.ts";
 import type { Connector } from "../../connector/connector.ts";
 import { KvEventFeed } from "../../events/event-feed.ts";
 import type { KvEvent } from "../../events/kv-events.ts";
@@ -31,6 +32,11 @@ export interface AttachedConnector {
    */
   readonly kvStorages: readonly ArrayBuffer[];
   /**
+   * Order of the axes of the KV blocks, outermost first: of the runtime's own memory where it owns it, else the layout that was
+   * resolved (kvCache.layout, VLLM_KV_CACHE_LAYOUT, or vLLM's default), which your memory must have.
+   */
+  readonly kvLayout: KvLayout;
+  /**
    * Publishes one batch of KV events: `local` (of your own blocks, medium "GPU") and then what `takeEvents` would give. Call once a
    * step, as vLLM's scheduler does. Never waits. Nothing happens when there are no events, or without publisher zmq in
    * `kvEventsConfig`.
@@ -63,15 +69,17 @@ export interface AttachedConnector {
 export function faceOf(
   runtime: Runtime,
   connector: Connector,
-  storages: readonly ArrayBuffer[],
+  memory: { readonly layout: KvLayout; readonly storages: readonly ArrayBuffer[] },
   publisher: KvEventPublisher | null,
 ): AttachedConnector {
   const feed =
     runtime.kvEvents === null || publisher === null
       ? null
       : new KvEventFeed(runtime.kvEvents, publisher);
+  const { layout, storages } = memory;
   return {
     connector,
+    kvLayout: layout,
     kvMemory: storages.length === 1 ? (storages[0] ?? null) : null,
     kvStorages: storages,
     publishEvents: (local) => feed?.pass(local),

@@ -1,4 +1,4 @@
-import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
+import type { KvCacheConfig, KvLayout } from "../../config/kv-cache-config.ts";
 import { fail, MooncakeKvError } from "../../errors.ts";
 import { blockSegments } from "../../keys/kv-tensors.ts";
 import { valueBytes } from "../../keys/segments.ts";
@@ -40,6 +40,7 @@ function checkStorages(kvMemory: UserKvStorages, kvCache: KvCacheConfig): void {
   }
   if (kvMemory.tensors !== undefined) checkTensors(kvMemory.tensors);
   const tensors = tensorsOf(kvMemory, kvCache);
+  checkOrder(tensors.flat(), kvCache.layout);
   const wanted = storageBytes(tensors);
   const given = storages.map((storage: Uint8Array) => storage.byteLength);
   if (given.length !== wanted.length || given.some((bytes, index) => bytes !== wanted[index])) {
@@ -66,6 +67,24 @@ function checkTensors(tensors: unknown): asserts tensors is readonly (readonly K
   const remedy =
     "Give each view as { shape, strideBytes, elementBytes, storage, storageBytes, offset }, one list a group.";
   fail("INVALID_TYPE", "kvMemory.tensors", tensors, "must be lists of views", remedy);
+}
+
+/**
+ * The views say where heads and tokens lie, the layout what others read there: in another order every block would be found and
+ * read wrong. Views that do not tell heads from tokens are not looked at.
+ */
+function checkOrder(tensors: readonly KvTensor[], layout: KvLayout): void {
+  const headsOutside = layout.indexOf("H") < layout.indexOf("N");
+  for (const { shape, strideBytes } of tensors) {
+    const [, heads = 1, states = 1] = shape;
+    const [, head = 0, state = 0] = strideBytes;
+    if (shape.length !== 4 || heads === 1 || states === 1 || head > state === headsOutside)
+      continue;
+    const other = headsOutside ? "heads within tokens" : "tokens within heads";
+    const remedy = `Lay the memory out as ${layout}, or state the layout that it has: kvCache.layout here, and the same for all members (vLLM: VLLM_KV_CACHE_LAYOUT).`;
+    const problem = `the views have ${other}, and the KV cache layout is ${layout}`;
+    fail("INVALID_VALUE", "kvMemory.tensors", { shape, strideBytes }, problem, remedy);
+  }
 }
 
 function checkRules(rules: readonly unknown[]): void {

@@ -1,5 +1,5 @@
 import type { ConnectorConfig } from "../../config/connector-config.ts";
-import { blockBytes, type KvCacheConfig } from "../../config/kv-cache-config.ts";
+import { blockBytes, type KvCacheConfig, type KvLayout } from "../../config/kv-cache-config.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import { blockSegments, kvTensors } from "../../keys/kv-tensors.ts";
 import { keyNamespaceOf } from "../../keys/pool-keys.ts";
@@ -9,8 +9,11 @@ import { selectStoreShape } from "../../keys/store-shape.ts";
 import type { ValueSegments } from "../../store/key-spaces.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 
-/** KV memory of the serving loop: ours, in the layout of the KV cache's description, or the user's. */
-export type KvMemory = { readonly kind: "managed" } | UserKvMemory | UserKvStorages;
+/** KV memory of the serving loop: ours, or the user's. */
+export type KvMemory =
+  | { readonly kind: "managed"; /** Default: that of the KV cache. */ readonly layout?: KvLayout }
+  | UserKvMemory
+  | UserKvStorages;
 
 /**
  * KV memory of the serving loop itself, in one piece, with its segments stated one by one. It is pinned until `stop`; other
@@ -67,8 +70,9 @@ export function openKvMemory(options: {
     ]);
     return { regionIds: [regionId], segments };
   }
-  const tensors = tensorsOf(kvMemory, kvCache);
+  // The shape in the pool, and with it the names of keys, follows the layout that was resolved, wherever our memory has its blocks.
   const { tpSize } = selectStoreShape(kvCache, keyNamespaceOf(connector).storeTp ?? null);
+  const tensors = tensorsOf(kvMemory, kvCache);
   const segments = blockSegments(kvCache, tpSize, tensors);
   const open: (() => number)[] =
     kvMemory.kind === "storages"
@@ -92,8 +96,9 @@ export function tensorsOf(
   kvMemory: Exclude<KvMemory, UserKvMemory>,
   kvCache: KvCacheConfig,
 ): readonly (readonly KvTensor[])[] {
-  const given = kvMemory.kind === "storages" ? kvMemory.tensors : undefined;
-  return given ?? kvTensors(kvCache);
+  if (kvMemory.kind === "managed")
+    return kvTensors({ ...kvCache, layout: kvMemory.layout ?? kvCache.layout });
+  return kvMemory.tensors ?? kvTensors(kvCache);
 }
 
 /** Bytes of each storage that the views lie in. */

@@ -27,7 +27,11 @@ function inWords({ settings, warnings }: EffectiveSettings): string {
     title,
     ...table(
       ["setting", "value", "from"],
-      rows.map(({ name, value, source }) => [name, shown(value), source]),
+      rows.map(({ name, value, source, reason }) => [
+        name,
+        shown(value),
+        reason === undefined ? source : `${source}: ${reason}`,
+      ]),
     ),
     "",
   ]);

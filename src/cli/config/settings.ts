@@ -2,6 +2,7 @@ import type { ConnectorConfig } from "../../config/connector-config.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import type { ConnectorEnvironment } from "../../config/environment.ts";
 import { EXTRA_CONFIG_KEYS } from "../../config/extra-config.ts";
+import { connectorNames, resolveKvLayout } from "../../config/kv-layout.ts";
 import { asRecord, parseJsonRecord } from "../../config/python-value.ts";
 import { readStoreFile } from "../../config/store-config.ts";
 import type { StoreConfig } from "../../config/store-config.ts";
@@ -13,7 +14,8 @@ export type SettingSource =
   | "environment"
   | "store JSON"
   | "extra config"
-  | "transfer config";
+  | "transfer config"
+  | "connector";
 
 /** One setting under the name that a user types. */
 export interface Setting {
@@ -21,11 +23,14 @@ export interface Setting {
     | "kv_transfer_config"
     | "kv_connector_extra_config"
     | "environment"
-    | "store JSON";
+    | "store JSON"
+    | "KV cache";
   readonly name: string;
   /** As it works; null: none, or not used. */
   readonly value: unknown;
   readonly source: SettingSource;
+  /** Where the source does not say it all. */
+  readonly reason?: string;
 }
 
 export interface EffectiveSettings {
@@ -53,9 +58,24 @@ export function effectiveSettings(
       ...EXTRA_CONFIG_KEYS.map((key) => extraSetting(key, config, extra, environment)),
       ...environmentSettings(environment, variables),
       ...storeSettings(environment, config),
+      layoutSetting(environment, transfer),
     ],
     warnings,
   };
+}
+
+/** As `attachConnector` finds it for a model whose KV-cache groups are alike, without MLA, and without a layout of its own. */
+function layoutSetting(environment: ConnectorEnvironment, transfer: Json): Setting {
+  const found = resolveKvLayout({
+    stated: undefined,
+    requested: environment.kvCacheLayout,
+    connectors: connectorNames(transfer),
+    model: null,
+  });
+  const { layout: value, reason } = found;
+  const source =
+    found.source === "environment" || found.source === "connector" ? found.source : "default";
+  return { section: "KV cache", name: "layout", value, source, reason };
 }
 
 function transferSettings(config: ConnectorConfig, transfer: Json): Setting[] {
@@ -133,6 +153,7 @@ const VARIABLES: Readonly<Record<keyof ConnectorEnvironment, string | null>> = {
   loadReceiveThreads: "VLLM_MOONCAKE_LOAD_RECV_THREADS",
   rpcBasePath: "VLLM_RPC_BASE_PATH",
   kvEventIntegerHashes: "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES",
+  kvCacheLayout: "VLLM_KV_CACHE_LAYOUT",
   hostAddress: "VLLM_HOST_IP",
   python: "MOONCAKE_PYTHON",
   searchPath: null,

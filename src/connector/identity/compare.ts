@@ -31,7 +31,12 @@ export function compareIdentities(
   if (weightsFingerprint !== null && theirWeights !== null)
     bytes.push(...differences("bytes", { weightsFingerprint }, theirs.bytes));
   const sameStage = theirs.bytes["pipelineRank"] === pipelineRank;
-  if (theirGroups !== undefined) bytes.push(...groupDifferences(groups, theirGroups, sameStage));
+  if (theirGroups !== undefined) {
+    // What differs for the whole model need not be told again of each group.
+    const told = new Set(bytes.map(({ field }) => fieldName(field)));
+    const ofGroups = groupDifferences(groups, theirGroups, sameStage);
+    bytes.push(...ofGroups.filter(({ field }) => !told.has(fieldName(field))));
+  }
   return { keys: differences("keys", ours.keys, theirs.keys), bytes };
 }
 
@@ -51,6 +56,10 @@ function differences(
     });
   }
   return found;
+}
+
+function fieldName(field: string): string {
+  return field.slice(field.lastIndexOf(".") + 1);
 }
 
 function groupDifferences(

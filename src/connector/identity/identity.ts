@@ -4,6 +4,7 @@
  */
 import { groupSpanTokens, localKvHeads } from "../../config/kv-cache-config.ts";
 import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
+import { valueOrder } from "../../config/kv-layout.ts";
 import { modelNameInKeys, ppRankInKeys } from "../../keys/pool-keys.ts";
 import { selectStoreShape } from "../../keys/store-shape.ts";
 import type { StoreTpRequest } from "../../keys/store-shape.ts";
@@ -55,6 +56,10 @@ export interface GroupBytes {
    * two block sizes would find values of other lengths under their keys.
    */
   readonly hashBlocks: number;
+  /** KV heads in one value of this group, their size, and bytes of one layer's state. */
+  readonly heads: number;
+  readonly headSize: number;
+  readonly stateBytes: number;
 }
 
 export interface PoolIdentity {
@@ -96,6 +101,12 @@ export function poolIdentity(input: IdentityInput): PoolIdentity {
         kind: group.kind,
         layers: group.layers,
         hashBlocks: groupSpanTokens(kvCache, group) / kvCache.hashBlockSize,
+        heads:
+          shape.tpSize === null
+            ? localKvHeads(kvCache, group.heads)
+            : kvCache.heads.kvHeads / shape.tpSize,
+        headSize: (group.heads ?? kvCache.heads).headSize,
+        stateBytes: group.kind === "mamba" ? (group.stateBytes ?? kvCache.stateBytes) : 0,
       })),
       heads: shape.tpSize === null ? localKvHeads(kvCache) : kvCache.heads.kvHeads / shape.tpSize,
       headSize: kvCache.heads.headSize,
@@ -114,5 +125,5 @@ export function poolIdentity(input: IdentityInput): PoolIdentity {
  * lay all groups over the same pages; there the layout counts as a whole.
  */
 function valueLayout({ layout, groups }: KvCacheConfig): string {
-  return groups.length === 1 ? layout.replace("B", "") : layout;
+  return groups.length === 1 ? valueOrder(layout) : layout;
 }

@@ -62,7 +62,7 @@ describe("trap 5: keys", () => {
   });
 
   test("a store size that cannot be served is a namespace of the rank's own shape", () => {
-    const rank = normalizeKvCacheConfig({ ...MODEL, tp: { rank: 1, size: 2 } });
+    const rank = normalizeKvCacheConfig({ ...MODEL, layout: "LBHNC", tp: { rank: 1, size: 2 } });
     const own = (storeTpSize: unknown): string =>
       poolKeyPrefixes(rank, { cachePrefix: "", storeTp: { storeTpSize } }).groups[0]?.own[0] ?? "";
     expect(own(4)).toMatch(/^model@store_tp:4@store_pp:1@store_format:tp_shared_lbhnc@tp_rank:/);

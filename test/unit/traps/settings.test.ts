@@ -39,6 +39,7 @@ describe("trap 11: settings without a page of their own", () => {
       const topology = normalizeKvCacheConfig({
         modelName: "m",
         dtype: "float16",
+        layout: "LBHNC",
         blockSize: 16,
         groups: [{ kind: "full", layers: 1 }],
         heads: { kvHeads: 8, headSize: 16 },
