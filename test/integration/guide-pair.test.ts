@@ -71,11 +71,11 @@ test("the loop stores vLLM's keys, with a block's bytes in vLLM's order", async 
   const { kvHeads, headSize } = kvCache.heads;
   const sizes = { L: layers, B: kvCache.blockCount, N: kvCache.blockSize, H: kvHeads };
   const contentBytes = 2 * headSize * 2;
-  // LBNHC: the axes of one value in its order; where the runtime's own memory has its blocks it says itself.
+  // LBNHC: the axes of one value in its order; so is memory whose layout is stated.
   const memory = new Uint8Array(mine.attached.kvStorages[0] ?? new ArrayBuffer(0));
   const offset = (block: number, layer: number, token: number, head: number): number => {
     const at: Record<string, number> = { B: block, L: layer, N: token, H: head };
-    return mine.attached.kvLayout
+    return "LBNHC"
       .split("")
       .filter((axis): axis is keyof typeof sizes => axis !== "C")
       .reduce((sum, axis) => sum * sizes[axis] + (at[axis] ?? 0), 0);

@@ -28,7 +28,7 @@ export interface AttachOptions {
   /**
    * Your KV memory, with the segments of a block or as storages with the layers' views; absent: memory of the runtime's own, in
    * `kvCache.layout`. Without that it has the block outermost where it can (`AttachedConnector.kvMemory`), and behind it the axes in
-   * the order of the layout that was resolved (`AttachedConnector.kvLayout`).
+   * the order of the layout that the start logs: that of VLLM_KV_CACHE_LAYOUT, or vLLM's default.
    */
   readonly kvMemory?: UserKvMemory | UserKvStorages;
   /**
@@ -96,9 +96,7 @@ export async function attachRuntime(
     const embedded = connectTo(runtime, options.blockPool, connector, log);
     const managed = options.kvMemory === undefined ? runtime.regionIds : [];
     const storages = managed.map((regionId) => native.regionView(regionId));
-    const own = kvMemory.kind === "managed" ? kvMemory.layout : undefined;
-    const memory = { layout: own ?? kvCache.layout, storages };
-    return { attached: faceOf(runtime, embedded, memory, publisher), runtime };
+    return { attached: faceOf(runtime, embedded, storages, publisher), runtime };
   } catch (error) {
     await runtime?.stop();
     await publisher?.close();

@@ -1,4 +1,3 @@
-import type { KvLayout } from "../../config/kv-cache-config.ts";
 import type { Connector } from "../../connector/connector.ts";
 import { KvEventFeed } from "../../events/event-feed.ts";
 import type { KvEvent } from "../../events/kv-events.ts";
@@ -23,7 +22,8 @@ export interface AttachedConnector {
   readonly connector: Connector;
   /**
    * Bytes of all KV blocks, when the runtime owns them in one piece: block b starts at b * (bytes / blockCount), unless a layout
-   * with the layer outermost is asked for. null with your memory, and for models whose memory is several storages.
+   * with the layer outermost is asked for, and its bytes have the axes in the order of the layout (heads within tokens in vLLM's
+   * LBNHC, unless kvCache states another). null with your memory, and for models whose memory is several storages.
    */
   readonly kvMemory: ArrayBuffer | null;
   /**
@@ -31,11 +31,6 @@ export interface AttachedConnector {
    * models one for each layer of the longest group, whose block b is page b of every group. Empty with your memory.
    */
   readonly kvStorages: readonly ArrayBuffer[];
-  /**
-   * Order of the axes of the KV blocks, outermost first: of the runtime's own memory where it owns it, else the layout that was
-   * resolved (kvCache.layout, VLLM_KV_CACHE_LAYOUT, or vLLM's default), which your memory must have.
-   */
-  readonly kvLayout: KvLayout;
   /**
    * Publishes one batch of KV events: `local` (of your own blocks, medium "GPU") and then what `takeEvents` would give. Call once a
    * step, as vLLM's scheduler does. Never waits. Nothing happens when there are no events, or without publisher zmq in
@@ -69,17 +64,15 @@ export interface AttachedConnector {
 export function faceOf(
   runtime: Runtime,
   connector: Connector,
-  memory: { readonly layout: KvLayout; readonly storages: readonly ArrayBuffer[] },
+  storages: readonly ArrayBuffer[],
   publisher: KvEventPublisher | null,
 ): AttachedConnector {
   const feed =
     runtime.kvEvents === null || publisher === null
       ? null
       : new KvEventFeed(runtime.kvEvents, publisher);
-  const { layout, storages } = memory;
   return {
     connector,
-    kvLayout: layout,
     kvMemory: storages.length === 1 ? (storages[0] ?? null) : null,
     kvStorages: storages,
     publishEvents: (local) => feed?.pass(local),
