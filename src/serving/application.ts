@@ -12,6 +12,7 @@ import { Metrics } from "../trace/metrics.ts";
 import { CacheReset } from "./cache-reset.ts";
 import type { AccessOptions } from "./http/access/access.ts";
 import type { RoutePorts } from "./http/routes.ts";
+import { closeInOrder } from "./close-in-order.ts";
 import { KvEventPublishing } from "./kv-event-publishing.ts";
 import { FrontEnd } from "./front-end.ts";
 import { isLoopback } from "./listening.ts";
@@ -173,14 +174,24 @@ export class Application {
   async #stop(): Promise<number> {
     const { nowMs } = this.runtime.ends;
     const deadlineMs = nowMs() + this.#shutdownTimeoutMs;
-    if (this.server === null) this.frontEnd.beginShutdown();
-    else await this.server.close(this.#shutdownTimeoutMs * DRAIN_SHARE);
-    await this.#prompts?.close();
-    const inFlight = await this.runtime.stop(Math.max(0, deadlineMs - nowMs()));
-    this.frontEnd.close();
-    this.runtime.native.wakeClose(this.runtime.plan.wakeIds[ACTOR_FRONT_END]!);
-    await this.#trace?.close();
-    await this.#events?.close();
+    let inFlight = 0;
+    // Each part is closed, whatever happened to those before it.
+    await closeInOrder([
+      async () => {
+        if (this.server === null) this.frontEnd.beginShutdown();
+        else await this.server.close(this.#shutdownTimeoutMs * DRAIN_SHARE);
+      },
+      async () => this.#prompts?.close(),
+      async () => {
+        inFlight = await this.runtime.stop(Math.max(0, deadlineMs - nowMs()));
+      },
+      async () => {
+        this.frontEnd.close();
+        this.runtime.native.wakeClose(this.runtime.plan.wakeIds[ACTOR_FRONT_END]!);
+      },
+      async () => this.#trace?.close(),
+      async () => this.#events?.close(),
+    ]);
     return inFlight;
   }
 }

@@ -20,20 +20,18 @@ export function checkTraceFile(path: string): void {
   try {
     closeSync(openSync(path, "w"));
   } catch (cause) {
-    throw new MooncakeKvError({
-      code: "INVALID_VALUE",
-      field: "trace",
-      value: path,
-      problem: `this file cannot be written: ${cause instanceof Error ? cause.message : String(cause)}`,
-      remedy: "Give a file in a folder that exists and that this user may write.",
-      cause,
-    });
+    throw unwritable(path, "cannot be written", cause);
   }
 }
 
-/** Drains the trace rings of a runtime and writes them to a Chrome trace file, from the start to `close`. */
+/**
+ * Drains the trace rings of a runtime and writes them to a Chrome trace file, from the start to `close`. A file that cannot be
+ * written further is told at once, in the log; the server goes on without it.
+ */
 export class ServingTrace {
   readonly collector: TraceCollector;
+  readonly #path: string;
+  readonly #log: Log;
   readonly #file: ChromeTraceWriter;
   readonly #timer: NodeJS.Timeout;
 
@@ -45,16 +43,48 @@ export class ServingTrace {
       onSubscriberError: (error) =>
         log.error({ error: String(error) }, "a trace subscriber failed and was taken off"),
     });
-    this.#file = createChromeTraceFile(path, { processName: "mooncake-kv", requestId });
-    this.collector.subscribe(this.#file);
+    this.#path = path;
+    this.#log = log;
+    let unsubscribe = (): void => undefined;
+    this.#file = createChromeTraceFile(path, {
+      processName: "mooncake-kv",
+      requestId,
+      onFailure: (error) => {
+        unsubscribe();
+        const text = "the trace ends here: its file cannot be written further";
+        log.error({ path, error: error.message }, text);
+      },
+    });
+    unsubscribe = this.collector.subscribe(this.#file);
     this.#timer = setInterval(() => this.collector.drain(), DRAIN_PERIOD_MS);
     this.#timer.unref();
   }
 
-  /** Takes what is left and closes the file. Throws when the file could not be written. */
+  /** Takes what is left and closes the file. Throws INVALID_VALUE when it could not be written: it is no whole trace then. */
   async close(): Promise<ChromeTraceSummary> {
     clearInterval(this.#timer);
     this.collector.drain();
-    return await this.#file.close();
+    let summary: ChromeTraceSummary;
+    try {
+      summary = await this.#file.close();
+    } catch (cause) {
+      throw unwritable(this.#path, "could not be written to its end", cause);
+    }
+    const { dropped } = summary;
+    if (dropped > 0)
+      this.#log.warn({ path: this.#path, dropped }, "the trace lacks events: the disk is too slow");
+    return summary;
   }
+}
+
+function unwritable(path: string, problem: string, cause: unknown): MooncakeKvError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new MooncakeKvError({
+    code: "INVALID_VALUE",
+    field: "trace",
+    value: path,
+    problem: `this file ${problem}: ${reason}`,
+    remedy: "Give a file in a folder that exists, that this user may write, on a disk with room.",
+    cause,
+  });
 }

@@ -25,6 +25,8 @@ export interface ChromeTraceOptions {
   readonly pendingCharactersMax?: number;
   /** Slices that may be open at a time; further ones are dropped and counted. 65536 when left out. */
   readonly openSlicesMax?: number;
+  /** Called once, when the stream fails. */
+  readonly onFailure?: (error: Error) => void;
 }
 
 export interface ChromeTraceSummary {
@@ -67,8 +69,10 @@ export class ChromeTraceWriter implements TraceSubscriber {
     this.#pendingCharactersMax = options.pendingCharactersMax ?? 8 * 2 ** 20;
     this.#slices = new OpenSlices(options.openSlicesMax ?? 65536);
     stream.on("error", (error: Error) => {
-      this.#failure ??= error;
       this.#text = "";
+      if (this.#failure !== undefined) return;
+      this.#failure = error;
+      options.onFailure?.(error);
     });
     this.#text = '{"displayTimeUnit":"ms","traceEvents":[\n';
     for (const event of metadataEvents(
