@@ -45,6 +45,8 @@ ControlRequest readRequest(napi_env env, napi_value value) {
   } else if (operation == "removePrefix") {
     with(ControlOperation::removePrefix, "prefix");
     request.force = options.boolean("force");
+  } else if (operation == "removeCachePrefix") {
+    with(ControlOperation::removeCachePrefix, "prefix");
   } else if (operation == "removeAll") {
     with(ControlOperation::removeAll, nullptr);
     request.force = options.boolean("force");
@@ -55,7 +57,7 @@ ControlRequest readRequest(napi_env env, napi_value value) {
     with(ControlOperation::health, nullptr);
   } else {
     throw invalidValue("request.operation", "\"" + operation + "\"", "there is no such call",
-                       "Use getValue, putValue, removeKey, removePrefix, removeAll, keys or health.");
+                       "Use getValue, putValue, removeKey, removePrefix, removeCachePrefix, removeAll, keys or health.");
   }
   return request;
 }
@@ -64,6 +66,7 @@ napi_value replyToJavaScript(napi_env env, const ControlReply& reply) {
   Napi::Object result = Napi::Object::New(env);
   result.Set("status", reply.status);
   result.Set("count", static_cast<double>(reply.count));
+  result.Set("kept", static_cast<double>(reply.kept));
   auto value = Napi::Uint8Array::New(env, reply.value.size());
   if (!reply.value.empty()) std::memcpy(value.Data(), reply.value.data(), reply.value.size());
   result.Set("value", value);

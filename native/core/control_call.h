@@ -13,6 +13,7 @@ namespace mooncake_kv {
 
 /** Values for identity and administration, not for KV blocks. */
 constexpr size_t CONTROL_VALUE_BYTES_MAX = 1 << 20;
+constexpr int64_t KEPT_UNKNOWN = -1;
 
 enum class ControlOperation : int32_t {
   /** Reply: `value`, or OBJECT_NOT_FOUND; VALUE_TOO_LARGE for one of more than CONTROL_VALUE_BYTES_MAX, which is not read. */
@@ -24,7 +25,7 @@ enum class ControlOperation : int32_t {
   putValue = 2,
   /** Removals: with `force` keys that a reader has leased go too, where the engine knows leases. Reply: OK, or OBJECT_NOT_FOUND. */
   removeKey = 3,
-  /** `key` is the prefix. Reply: count of removed keys; values being read or written may stay. */
+  /** `key` is how the keys begin. Reply: count of removed keys; values being read or written may stay. */
   removePrefix = 4,
   /** Reply: count of removed keys. */
   removeAll = 5,
@@ -32,6 +33,8 @@ enum class ControlOperation : int32_t {
   keys = 6,
   /** Reply: OK when the engine's peers answer. */
   health = 7,
+  /** `key` is a cache_prefix: removes the keys that `hasCachePrefix` names. Reply as of removePrefix. */
+  removeCachePrefix = 8,
 };
 
 struct ControlRequest {
@@ -46,6 +49,8 @@ struct ControlReply {
   /** OK, or a code below 0. */
   int32_t status = code::OK;
   int64_t count = 0;
+  /** Removals: matching keys that stay because somebody uses them; KEPT_UNKNOWN from an engine that does not tell. */
+  int64_t kept = 0;
   std::vector<uint8_t> value{};
   std::vector<std::string> keys{};
   /** What the engine said about a failure, for a person; may be empty. */

@@ -251,6 +251,8 @@ export type EngineCallRequest =
   /** Removals with `force` take keys that a reader has leased too, where the engine knows leases. */
   | { readonly operation: "removeKey"; readonly key: string; readonly force: boolean }
   | { readonly operation: "removePrefix"; readonly prefix: string; readonly force: boolean }
+  /** The keys that `hasCachePrefix` names; never by force. */
+  | { readonly operation: "removeCachePrefix"; readonly prefix: string }
   | { readonly operation: "removeAll"; readonly force: boolean }
   | { readonly operation: "keys"; readonly prefix: string; readonly limit: number }
   | { readonly operation: "health" };
@@ -260,6 +262,8 @@ export interface EngineCallReply {
   readonly status: number;
   /** putValue: 1 when this call stored it; removals: how many keys. */
   readonly count: number;
+  /** Removals: matching keys that stay because somebody uses them; -1 from an engine that does not tell. */
+  readonly kept: number;
   /** getValue. */
   readonly value: Uint8Array;
   /** keys. */

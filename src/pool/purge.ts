@@ -1,11 +1,15 @@
 import { fail } from "../errors.ts";
-import { askStore, keysBeginningWith } from "./store-client.ts";
+import { cachePrefixPattern } from "../store/key-names.ts";
+import { askStore } from "./store-client.ts";
 import type { StoreClientOptions } from "./store-client.ts";
 
 export interface PurgeRequest {
   /** The deployment's cache_prefix; null: every key of the tenant. */
   readonly prefix: string | null;
-  /** Also keys that somebody has read within the lease (10 s unless the master says otherwise) or is copying. */
+  /**
+   * Also keys that somebody has looked up within the lease (10 s unless the master says otherwise) or is reading: a reader that does
+   * not check for it may then take bytes that were stored in their place.
+   */
   readonly force: boolean;
 }
 
@@ -22,15 +26,10 @@ export async function purgePool(
       ? { action: "removeAll", force: request.force }
       : {
           action: "removeMatching",
-          pattern: keysBeginningWith(keyStart(request.prefix)),
+          pattern: cachePrefixPattern(request.prefix),
           force: request.force,
         },
   );
   if (removed >= 0) return removed;
   return fail("CLOSED", "the master", removed, "refused to remove the keys", "Look at its log.");
-}
-
-/** Keys of a deployment with this cache_prefix begin so. */
-export function keyStart(prefix: string): string {
-  return `${prefix}@`;
 }

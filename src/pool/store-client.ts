@@ -149,8 +149,3 @@ function runPython(options: StoreClientOptions, request: unknown): Promise<Pytho
     child.once("close", (code, signal) => finish(signal ?? `exit code ${code}`));
   });
 }
-
-/** A pattern for keys that begin with `prefix`, word for word. */
-export function keysBeginningWith(prefix: string): string {
-  return `^${prefix.replace(/[\\^$.|?*+()[\]{}]/g, "\\$&")}`;
-}

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ResetAnswer, ResetOptions } from "../connector/reset-answer.ts";
+import type { ResetAnswer, ResetOptions, ResetRefusal } from "../connector/reset-answer.ts";
 import type { FrontEnd } from "./front-end.ts";
 
 export interface CacheResetPorts {
@@ -21,10 +21,10 @@ export interface CacheResetRequest {
   readonly force: boolean;
 }
 
-/** `reason`: why not, for a person. */
+/** `code`: the pool's, see ResetAnswer, or BUSY for what holds local blocks. `reason`: why not, for a person. */
 export type CacheResetAnswer =
   | { readonly success: true; readonly localBlocks: number; readonly poolKeys: number }
-  | { readonly success: false; readonly reason: string };
+  | { readonly success: false; readonly code: ResetRefusal; readonly reason: string };
 
 const POLL_MS = 5;
 
@@ -66,7 +66,7 @@ export class CacheReset {
     const answer = await resetPool({ force: request.force });
     return answer.acknowledged
       ? { success: true, localBlocks, poolKeys: answer.removedKeys }
-      : failed(answer.problem);
+      : failed(answer.problem, answer.reason);
   }
 
   /** A request that has ended holds its slot until its saves are over. */
@@ -81,6 +81,6 @@ export class CacheReset {
   }
 }
 
-function failed(reason: string): CacheResetAnswer {
-  return { success: false, reason };
+function failed(reason: string, code: ResetRefusal = "BUSY"): CacheResetAnswer {
+  return { success: false, code, reason };
 }

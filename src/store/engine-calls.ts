@@ -9,6 +9,18 @@ export interface EngineCallPorts {
   readonly after?: (delayMs: number, action: () => void) => () => void;
 }
 
+/** Which keys go: those that begin so, those of the deployments with this cache_prefix (`hasCachePrefix`), or all. */
+export type RemovalScope =
+  | { readonly operation: "removePrefix"; readonly prefix: string }
+  | { readonly operation: "removeCachePrefix"; readonly prefix: string }
+  | { readonly operation: "removeAll" };
+
+export interface Removal {
+  readonly removed: number;
+  /** Keys of the scope that stay because they are in use; null: the engine does not tell. */
+  readonly kept: number | null;
+}
+
 /** A value, or the EngineCode below 0 that says why there is none. */
 export type EngineAnswer<Value> =
   | { readonly ok: true; readonly value: Value }
@@ -43,6 +55,14 @@ export class EngineCalls {
   ): Promise<EngineAnswer<"stored" | "present">> {
     const reply = await this.call({ operation: "putValue", key, value }, timeoutMs);
     return answer(reply, reply.count === 1 ? "stored" : "present");
+  }
+
+  /** Never by force: what a reader has leased or is reading stays. */
+  async remove(scope: RemovalScope, timeoutMs: number): Promise<EngineAnswer<Removal>> {
+    const request =
+      scope.operation === "removeCachePrefix" ? scope : ({ ...scope, force: false } as const);
+    const reply = await this.call(request, timeoutMs);
+    return answer(reply, { removed: reply.count, kept: reply.kept < 0 ? null : reply.kept });
   }
 
   /** false: there was no such key. Without `force` a key that a reader has leased stays, with an error that says so. */
@@ -110,6 +130,7 @@ function timedOut({ operation }: EngineCallRequest, timeoutMs: number): EngineCa
   return {
     status: EngineCode.TIMED_OUT,
     count: 0,
+    kept: 0,
     value: new Uint8Array(0),
     keys: [],
     text: `${operation} was not answered within ${timeoutMs} ms`,

@@ -161,6 +161,35 @@ test("single values, removal of a prefix's keys and of all", async () => {
   expect(await python.exist(["aXb+c@3", name, world.key(302)])).toEqual([0, 0, 0]);
 });
 
+test("a cache_prefix names the keys of its own deployments, whatever letters it has, and never leased ones", async () => {
+  const value = new Uint8Array([1, 2, 3]);
+  const prefix = "a.b+(c|d)[e]{2}^$\\w?*";
+  const ranks = "tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00ff";
+  const own = [
+    `${prefix}@model@${ranks}`,
+    `${prefix}@model@${ranks}@beside`,
+    `${prefix}@model@store_tp:2@store_pp:1@store_format:f@${ranks}`,
+    `${prefix}@model@mooncake-kv-identity`,
+  ];
+  const others = [
+    `${prefix}@${ranks}`,
+    `${prefix}@store_tp:2@store_pp:1@store_format:f@${ranks}`,
+    `${prefix}@mooncake-kv-identity`,
+    `${prefix}2@model@${ranks}`,
+    `${prefix}@longer@model@${ranks}`,
+    `aXb+c@model@${ranks}`,
+  ];
+  for (const key of [...own, ...others]) await calls.putValue(key, value, TIMEOUT_MS);
+  const scope = { operation: "removeCachePrefix", prefix } as const;
+  expect(await python.exist(own.slice(0, 1))).toEqual([1]);
+  expect(await calls.remove(scope, TIMEOUT_MS)).toEqual({
+    ok: true,
+    value: { removed: 3, kept: null },
+  });
+  expect(await python.exist([...own, ...others])).toEqual([1, 0, 0, 0, 1, 1, 1, 1, 1, 1]);
+  await calls.removeAll(true, TIMEOUT_MS);
+});
+
 test("a lookup leases keys: removals leave them unless they are forced", async () => {
   const value = new Uint8Array([1, 2, 3]);
   const keys = ["leased@1", "leased@2", "leased@3"];

@@ -67,7 +67,14 @@ test("values of single keys are stored once, read, listed and removed", async ()
   expect(await calls.removeKey("a/1", TIMEOUT_MS)).toEqual({ ok: true, value: true });
   expect(await calls.removeKey("a/1", TIMEOUT_MS, true)).toEqual({ ok: true, value: false });
   expect(await calls.removePrefix("a/", TIMEOUT_MS)).toEqual({ ok: true, value: 1 });
-  expect(await calls.removeAll(false, TIMEOUT_MS)).toEqual({ ok: true, value: 2 });
+  await calls.putValue("b/@m@tp_rank:0@ff", text("of a prefix"), TIMEOUT_MS);
+  await calls.putValue("b/@tp_rank:0@ff", text("of a model"), TIMEOUT_MS);
+  const ofPrefix = { operation: "removeCachePrefix", prefix: "b/" } as const;
+  expect(await calls.remove(ofPrefix, TIMEOUT_MS)).toEqual({
+    ok: true,
+    value: { removed: 1, kept: 0 },
+  });
+  expect(await calls.removeAll(false, TIMEOUT_MS)).toEqual({ ok: true, value: 3 });
   expect(await calls.health(TIMEOUT_MS)).toEqual({ ok: true, value: true });
   expect(native.engineStatistics(engineId)).toMatchObject({ keys: 0, state: "open", hungCalls: 0 });
 });

@@ -171,20 +171,29 @@ test(
     await putTexts(store, {
       "team.a@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00": long,
       "team.a@model@mooncake-kv-identity": '{"dtype":"float16"}',
+      "team.a@other@store_tp:2@store_pp:1@store_format:tp_shared_lbhnc@tp_rank:1@pcp0@dcp0@pp_rank:0@group:0@00":
+        long,
+      // Of deployments without a prefix whose model is named so.
+      "team.a@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00": long,
+      "team.a@store_tp:2@store_pp:1@store_format:tp_shared_lbhnc@tp_rank:1@pcp0@dcp0@pp_rank:0@group:0@00":
+        long,
+      "team.a@mooncake-kv-identity": "no JSON",
+      "team.a@b@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00": long,
       "teamXa@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00": long,
       "not-team.a@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00": long,
       "model@mooncake-kv-identity": "no JSON",
     });
     const before = JSON.parse((await run(["stats", "--json"])).output) as PoolStats;
     expect(before).toMatchObject({
-      keys: 5,
-      keysByFirstPart: { "team.a": 2, teamXa: 1, "not-team.a": 1, model: 1 },
+      keys: 10,
+      keysByFirstPart: { "team.a": 7, teamXa: 1, "not-team.a": 1, model: 1 },
       identitiesProblem: null,
       memory: { bytesMax: 64 * 1024 ** 2 },
     });
     expect(before.memory.bytesUsed).toBeGreaterThan(3 * 4096);
     expect(before.identities.toSorted((left, right) => left.key.localeCompare(right.key))).toEqual([
       { key: "model@mooncake-kv-identity", value: "no JSON" },
+      { key: "team.a@mooncake-kv-identity", value: "no JSON" },
       { key: "team.a@model@mooncake-kv-identity", value: { dtype: "float16" } },
     ]);
 
@@ -194,17 +203,22 @@ test(
 
     // Reading the identities has leased them, so a plain purge leaves that one key, and says so.
     const plain = await run(["purge", "--prefix", "team.a", "--yes", "--json"]);
-    expect(JSON.parse(plain.output)).toEqual({ prefix: "team.a", removed: 1, left: 1 });
+    expect(JSON.parse(plain.output)).toEqual({ prefix: "team.a", removed: 2, left: 1 });
+    expect(plain.errors).toBe("");
     const forced = await run(["purge", "--prefix", "team.a", "--yes", "--force"]);
-    expect(forced.output).toContain('removed 1 keys that begin with "team.a@"');
+    expect(forced.output).toContain(
+      'removed 1 keys of the deployments whose cache_prefix is "team.a"',
+    );
+    expect(forced.output).toContain('left alone: keys of the prefixes "team.a@b"');
+    expect(forced.errors).toContain("members may be reading");
     const after = JSON.parse((await run(["stats", "--json"])).output) as PoolStats;
-    expect(after.keysByFirstPart).toEqual({ teamXa: 1, "not-team.a": 1, model: 1 });
+    expect(after.keysByFirstPart).toEqual({ "team.a": 4, teamXa: 1, "not-team.a": 1, model: 1 });
     const kept =
       'answer = store.get("teamXa@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00").decode()';
     expect(await pythonClient(store, kept)).toBe(long);
 
     const all = await run(["purge", "--all", "--force", "--yes", "--json"]);
-    expect(JSON.parse(all.output)).toEqual({ prefix: null, removed: 3, left: 0 });
+    expect(JSON.parse(all.output)).toEqual({ prefix: null, removed: 7, left: 0 });
     await run(["stop", "--port", String(started.port)]);
   },
 );

@@ -51,6 +51,23 @@ async function four(): Promise<Record<"a" | "b" | "plain" | "named", EmbeddedLoo
   return loops;
 }
 
+test("by force all models' keys under the prefix go, not those of a model without one that is named as it", async () => {
+  const { named, plain } = await four();
+  const sibling = await join("c", "org/sibling");
+  sibling.computeAndSave("save", PROMPT, () => undefined);
+  const { scheduler } = named.attached.connector;
+  // Eight blocks and two identities.
+  expect(await scheduler.resetStore({ force: true })).toEqual({
+    acknowledged: true,
+    removedKeys: 10,
+  });
+  expect([blockKeys(plain), blockKeys(plain, "c@tp_rank:"), blockKeys(plain, "c@")]).toEqual([
+    12, 4, 4,
+  ]);
+  plain.attached.connector.scheduler.addRequest("again", PROMPT);
+  expect(plain.match("again")).toEqual([48, true]);
+});
+
 test.each([false, true])("with a prefix only its keys go, forced or not (%s)", async (force) => {
   const { a } = await four();
   const answer = await a.attached.connector.scheduler.resetStore({ force });

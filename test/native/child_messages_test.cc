@@ -121,7 +121,7 @@ TEST(ChildMessages, OptionsErrorsAndCallsArriveWhole) {
   writeOptions(writer, mooncake);
   writeOptions(writer, LocalOptions{.poolName = "p", .bytesMax = 5, .ioThreads = 3, .verifyChecksums = true});
   writeError(writer, Error("CONFIGURATION", "field", "value", "problem", "remedy"));
-  controlReplyFields(writer, ControlReply{.status = -3, .count = -4, .value = {1, 0, 2}, .keys = {"", "b"}, .text = "said"});
+  controlReplyFields(writer, ControlReply{.status = -3, .count = -4, .kept = -1, .value = {1, 0, 2}, .keys = {"", "b"}, .text = "said"});
   controlRequestFields(writer, ControlRequest{.operation = ControlOperation::keys, .key = "k", .value = {9}, .limit = 7, .force = true});
   EXPECT_THROW(writeOptions(writer, ChildOptions{}), std::logic_error);
 
@@ -145,6 +145,7 @@ TEST(ChildMessages, OptionsErrorsAndCallsArriveWhole) {
   controlReplyFields(reader, reply);
   EXPECT_EQ(reply.status, -3);
   EXPECT_EQ(reply.count, -4);
+  EXPECT_EQ(reply.kept, -1);
   EXPECT_EQ(reply.value, (std::vector<uint8_t>{1, 0, 2}));
   EXPECT_EQ(reply.keys, (std::vector<std::string>{"", "b"}));
   EXPECT_EQ(reply.text, "said");

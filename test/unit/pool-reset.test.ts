@@ -1,7 +1,7 @@
 /**
- * Goal: a reset that cannot empty its part of the pool says so, in time; leased keys are waited for, or passed over when forced; and no
- * other deployment's keys are named.
- * Method: pools of plain sets with leases, with and without listing, on a clock that only sleeping moves.
+ * Goal: a reset that cannot empty its part of the pool says so, in time; leased keys are waited for, forced or not; and no other
+ * deployment's keys are named.
+ * Method: pools of plain sets with leases, which tell what they kept or do not, on a clock that only sleeping moves.
  */
 import { describe, expect, test } from "vitest";
 import { resetPool } from "../../src/actors/pool-reset/pool-reset.ts";
@@ -14,31 +14,37 @@ import {
   JOB_RANKS,
 } from "../../src/blocks/layout.ts";
 import { EngineCode } from "../../src/store/engine.ts";
+import type { Removal, RemovalScope } from "../../src/store/engine-calls.ts";
+import { hasCachePrefix } from "../../src/store/key-names.ts";
 import { ConnectorBench } from "./connector-bench.ts";
 
 const OURS = ["p@m@tp_rank:0@a", "p@m@tp_rank:0@b", "p@m@mooncake-kv-identity"];
-const OTHERS = ["m@tp_rank:0@a", "p@other@tp_rank:0@a", "p2@m@tp_rank:0@a", "p@m@x@m@tp_rank:0@a"];
+/** Of another model with the same prefix. */
+const SIBLINGS = ["p@other@tp_rank:0@a", "p@store_of@store_tp:2@store_pp:1@tp_rank:0@a"];
+const OTHERS = [
+  "m@tp_rank:0@a",
+  "p2@m@tp_rank:0@a",
+  "p@m@x@m@tp_rank:0@a",
+  // No prefix, and a model whose name is the prefix.
+  "p@tp_rank:0@a",
+  "p@store_tp:2@store_pp:1@tp_rank:0@a",
+  "p@mooncake-kv-identity",
+];
 
 class Pool {
   nowMs = 0;
   /** Until when a key is leased. */
   readonly leases = new Map<string, number>();
-  lists = true;
+  tells = true;
   failure: { ok: false; code: number; text: string } | null = null;
-  keys = new Set([...OURS, ...OTHERS]);
+  keys = new Set([...OURS, ...SIBLINGS, ...OTHERS]);
   readonly tables = new ConnectorBench().tables;
 
   reset(force: boolean, timeoutMs = 30_000) {
     const quiet = (): void => undefined;
     return resetPool({
       calls: {
-        removePrefix: async (prefix, _timeoutMs, forced) =>
-          this.failure ?? { ok: true, value: this.#remove(prefix, forced === true) },
-        removeAll: async (forced) => ({ ok: true, value: this.#remove("", forced) }),
-        keys: async (prefix, limit) =>
-          this.lists
-            ? { ok: true, value: this.#beginning(prefix).slice(0, limit) }
-            : { ok: false, code: EngineCode.ENGINE_ERROR, text: "lists nothing" },
+        remove: async (scope) => this.failure ?? { ok: true, value: this.#remove(scope) },
       },
       tables: this.tables,
       cachePrefix: "p",
@@ -52,49 +58,65 @@ class Pool {
     });
   }
 
-  #beginning(prefix: string): string[] {
-    return [...this.keys].filter((key) => key.startsWith(prefix));
-  }
-  #remove(prefix: string, force: boolean): number {
-    const gone = this.#beginning(prefix).filter(
-      (key) => force || (this.leases.get(key) ?? 0) <= this.nowMs,
-    );
+  #remove(scope: RemovalScope): Removal {
+    const wanted = [...this.keys].filter((key) => isIn(scope, key));
+    const gone = wanted.filter((key) => (this.leases.get(key) ?? 0) <= this.nowMs);
     for (const key of gone) this.keys.delete(key);
-    return gone.length;
+    return { removed: gone.length, kept: this.tells ? wanted.length - gone.length : null };
   }
 }
 
+function isIn(scope: RemovalScope, key: string): boolean {
+  if (scope.operation === "removeAll") return true;
+  return scope.operation === "removePrefix"
+    ? key.startsWith(scope.prefix)
+    : hasCachePrefix(key, scope.prefix);
+}
+
 test("the keys that a reset may remove", () => {
-  expect(resetScope({ cachePrefix: "", model: "m", force: true })).toBeNull();
-  expect(resetScope({ cachePrefix: "p", model: "m", force: true })).toEqual(["p@"]);
-  const own = resetScope({ cachePrefix: "", model: "m", force: false });
-  expect(own).toEqual(["m@tp_rank:", "m@store_", "m@mooncake-kv-identity"]);
+  const starts = (options: Parameters<typeof resetScope>[0]): unknown =>
+    resetScope(options).map((scope) => ("prefix" in scope ? scope.prefix : "everything"));
+  expect(starts({ cachePrefix: "", model: "m", force: true })).toEqual(["everything"]);
+  expect(resetScope({ cachePrefix: "p", model: "m", force: true })).toEqual([
+    { operation: "removeCachePrefix", prefix: "p" },
+  ]);
+  const own = ["m@tp_rank:", "m@store_tp:", "m@store_pp:", "m@mooncake-kv-identity"];
+  expect(starts({ cachePrefix: "", model: "m", force: false })).toEqual(own);
+  // Where the prefix ends cannot be told from such a name, but this model's own is known.
+  const at = ["@tp_rank:", "@store_tp:", "@store_pp:", "@mooncake-kv-identity"];
+  expect(starts({ cachePrefix: "p", model: "m@v2", force: true })).toEqual([
+    "p",
+    ...at.map((next) => `p@m@v2${next}`),
+  ]);
 });
 
-describe.each([true, false])("the engine lists keys: %s", (lists) => {
+describe.each([true, false])("the engine tells what it kept: %s", (tells) => {
   test("others' keys stay", async () => {
     const pool = new Pool();
-    pool.lists = lists;
+    pool.tells = tells;
     expect(await pool.reset(false)).toEqual({ acknowledged: true, removedKeys: 3 });
-    expect([...pool.keys]).toEqual(OTHERS);
+    expect([...pool.keys]).toEqual([...SIBLINGS, ...OTHERS]);
   });
 
-  test("leased keys are waited for", async () => {
+  test.each([false, true])("leased keys are waited for, forced or not (%s)", async (force) => {
     const pool = new Pool();
-    pool.lists = lists;
+    pool.tells = tells;
     pool.leases.set("p@m@tp_rank:0@b", 10_000);
-    expect(await pool.reset(false)).toEqual({ acknowledged: true, removedKeys: 3 });
+    const removedKeys = force ? 5 : 3;
+    expect(await pool.reset(force)).toEqual({ acknowledged: true, removedKeys });
+    expect([...pool.keys]).toEqual(force ? OTHERS : [...SIBLINGS, ...OTHERS]);
     expect(pool.nowMs).toBeGreaterThanOrEqual(10_000);
     expect(pool.nowMs).toBeLessThan(11_500);
   });
 
-  test("forced, they go at once, with all that has the prefix", async () => {
+  test("a time shorter than a lease is too short for a forced reset too", async () => {
     const pool = new Pool();
-    pool.lists = lists;
+    pool.tells = tells;
     pool.leases.set("p@m@tp_rank:0@b", 10_000);
-    expect(await pool.reset(true)).toEqual({ acknowledged: true, removedKeys: 5 });
-    expect([...pool.keys]).toEqual(["m@tp_rank:0@a", "p2@m@tp_rank:0@a"]);
-    expect(pool.nowMs).toBeLessThan(1000);
+    const answer = await pool.reset(true, 3000);
+    expect(answer).toMatchObject({ acknowledged: false, reason: "KEYS_LEFT" });
+    expect(pool.keys).toContain("p@m@tp_rank:0@b");
+    expect(pool.nowMs).toBeLessThan(3500);
   });
 });
 
@@ -120,7 +142,7 @@ test("saves that do not end are a NACK, and nothing is removed; one that is answ
   tables.jobs[at + JOB_LIVE_WORD] = 1;
   const answer = await pool.reset(false, 1000);
   expect(answer).toMatchObject({ acknowledged: false, reason: "SAVES_IN_FLIGHT" });
-  expect(pool.keys.size).toBe(OURS.length + OTHERS.length);
+  expect(pool.keys.size).toBe(OURS.length + SIBLINGS.length + OTHERS.length);
   tables.jobs[at + JOB_ANSWERED_WORD] = 1;
   expect(await pool.reset(false)).toMatchObject({ acknowledged: true });
 });

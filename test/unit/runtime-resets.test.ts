@@ -20,6 +20,7 @@ import { ConnectorBench } from "./connector-bench.ts";
 const DONE: EngineCallReply = {
   status: 0,
   count: 3,
+  kept: 0,
   value: new Uint8Array(0),
   keys: [],
   text: "",

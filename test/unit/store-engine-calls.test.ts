@@ -10,6 +10,7 @@ import { EngineCode } from "../../src/store/engine.ts";
 const REPLY: EngineCallReply = {
   status: 0,
   count: 0,
+  kept: 0,
   value: new Uint8Array(0),
   keys: [],
   text: "",

@@ -60,7 +60,7 @@ void controlRequestFields(Archive& archive, Request&& request) {
 
 template <typename Archive, typename Reply>
 void controlReplyFields(Archive& archive, Reply&& reply) {
-  archive(reply.status, reply.count, reply.value, reply.keys, reply.text);
+  archive(reply.status, reply.count, reply.kept, reply.value, reply.keys, reply.text);
 }
 
 void writeError(Writer& writer, const Error& error);

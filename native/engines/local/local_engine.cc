@@ -7,6 +7,7 @@
 #include "core/control_call.h"
 #include "core/copy.h"
 #include "core/crc32c.h"
+#include "core/key_names.h"
 #include "core/layout.h"
 
 namespace mooncake_kv::local {
@@ -121,7 +122,9 @@ ControlReply LocalEngine::control(const ControlRequest& request) {
     case ControlOperation::removeKey:
       return {.status = pool_->erase(request.key) ? code::OK : code::OBJECT_NOT_FOUND};
     case ControlOperation::removePrefix:
-      return {.count = static_cast<int64_t>(pool_->removePrefix(request.key))};
+      return remove([&](std::string_view key) { return key.starts_with(request.key); });
+    case ControlOperation::removeCachePrefix:
+      return remove([&](std::string_view key) { return hasCachePrefix(key, request.key); });
     case ControlOperation::removeAll:
       return {.count = static_cast<int64_t>(pool_->clear())};
     case ControlOperation::keys:
@@ -130,6 +133,11 @@ ControlReply LocalEngine::control(const ControlRequest& request) {
       return {};
   }
   return {.status = code::ENGINE_ERROR, .text = "the local engine knows no such call"};
+}
+
+ControlReply LocalEngine::remove(const std::function<bool(std::string_view)>& matches) {
+  const Pool::Removed removed = pool_->removeMatching(matches);
+  return {.count = static_cast<int64_t>(removed.count), .kept = static_cast<int64_t>(removed.kept)};
 }
 
 ControlReply LocalEngine::getValue(const std::string& key) {

@@ -1,8 +1,10 @@
 // The default engine: a pool in the memory of this process.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,7 @@ class LocalEngine final : public Engine {
   int32_t exists(PoolRequest& request, uint32_t index, uint64_t tick);
   int32_t put(const PoolRequest& request, uint32_t index, uint64_t tick);
   int32_t get(PoolRequest& request, uint32_t index, uint64_t tick);
+  ControlReply remove(const std::function<bool(std::string_view)>& matches);
   ControlReply getValue(const std::string& key);
   ControlReply putValue(const std::string& key, const std::vector<uint8_t>& bytes);
   /** After the value's bytes have been written. */

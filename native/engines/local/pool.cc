@@ -143,13 +143,15 @@ bool Pool::evictFrom(Shard& shard) {
   return false;
 }
 
-size_t Pool::removePrefix(std::string_view prefix) {
-  size_t removed = 0;
+Pool::Removed Pool::removeMatching(const std::function<bool(std::string_view)>& matches) {
+  Removed removed;
   for (Shard& shard : shards_) {
     std::vector<std::shared_ptr<Value>> taken;
     std::lock_guard lock(shard.mutex);
     for (auto at = shard.values.begin(); at != shard.values.end();) {
-      if (!at->first.text.starts_with(prefix) || at->second.use_count() > 1) {
+      const bool wanted = matches(at->first.text);
+      if (!wanted || at->second.use_count() > 1) {
+        removed.kept += wanted ? 1 : 0;
         ++at;
         continue;
       }
@@ -157,9 +159,13 @@ size_t Pool::removePrefix(std::string_view prefix) {
       taken.push_back(std::move(at->second));
       at = shard.values.erase(at);
     }
-    removed += taken.size();
+    removed.count += taken.size();
   }
   return removed;
+}
+
+size_t Pool::removePrefix(std::string_view prefix) {
+  return removeMatching([prefix](std::string_view key) { return key.starts_with(prefix); }).count;
 }
 
 std::vector<std::string> Pool::keys(std::string_view prefix, size_t limit) const {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -80,6 +81,12 @@ class Pool {
   void eraseValue(const Value& value);
   size_t clear();
 
+  struct Removed {
+    size_t count = 0;
+    /** Matching keys of values that are being read. */
+    size_t kept = 0;
+  };
+  Removed removeMatching(const std::function<bool(std::string_view)>& matches);
   size_t removePrefix(std::string_view prefix);
   std::vector<std::string> keys(std::string_view prefix, size_t limit) const;
   bool flipBit(std::string_view key, uint64_t byteOffset);

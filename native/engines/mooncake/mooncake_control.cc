@@ -2,23 +2,10 @@
 #include <string>
 
 #include "core/codes.h"
+#include "core/key_names.h"
 #include "engines/mooncake/mooncake_engine.h"
 
 namespace mooncake_kv::mooncake {
-
-namespace {
-
-/** A pattern that matches keys that start with `prefix`, in the master's regular expressions (ECMAScript). */
-std::string startsWith(const std::string& prefix) {
-  std::string pattern = "^";
-  for (const char letter : prefix) {
-    if (std::string_view("^$\\.*+?()[]{}|").find(letter) != std::string_view::npos) pattern += '\\';
-    pattern += letter;
-  }
-  return pattern + ".*";
-}
-
-}  // namespace
 
 ControlReply MooncakeEngine::control(const ControlRequest& request) {
   Pool::Visit visit = this->visit();
@@ -33,7 +20,9 @@ ControlReply MooncakeEngine::control(const ControlRequest& request) {
       return result < 0 ? failed(result, "remove") : ControlReply{.count = 1};
     }
     case ControlOperation::removePrefix:
-      return removed(request.key.empty() ? store().removeAll(request.force) : store().removeMatching(startsWith(request.key), request.force));
+      return removed(request.key.empty() ? store().removeAll(request.force) : store().removeMatching(startPattern(request.key), request.force));
+    case ControlOperation::removeCachePrefix:
+      return removed(store().removeMatching(cachePrefixPattern(request.key), false));
     case ControlOperation::removeAll:
       return removed(store().removeAll(request.force));
     case ControlOperation::keys:
@@ -73,7 +62,7 @@ ControlReply MooncakeEngine::putValue(const std::string& key, const std::vector<
   return failed(result, "put");
 }
 
-ControlReply MooncakeEngine::removed(int64_t count) { return count < 0 ? failed(count, "remove") : ControlReply{.count = count}; }
+ControlReply MooncakeEngine::removed(int64_t count) { return count < 0 ? failed(count, "remove") : ControlReply{.count = count, .kept = KEPT_UNKNOWN}; }
 
 ControlReply MooncakeEngine::failed(int64_t wheelCode, const char* call) {
   const std::string text = std::string(call) + " answered " + std::to_string(wheelCode);

@@ -45,7 +45,8 @@ int32_t MooncakeEngine::run(PoolRequest& request) {
     case layout::OPERATION_REMOVE:
       return runRemove(request);
     case layout::OPERATION_REMOVE_ALL: {
-      const int64_t removed = store().removeAll(true);
+      // Others may be reading: what they have leased stays, as with REMOVE.
+      const int64_t removed = store().removeAll(false);
       if (removed >= 0) return code::OK;
       const auto wheelCode = static_cast<int32_t>(removed);
       return isUnanswered(wheelCode) ? goDown(request, 0, whyUnanswered(wheelCode)) : code::ENGINE_ERROR;

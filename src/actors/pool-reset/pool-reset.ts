@@ -1,5 +1,4 @@
 import type { Tables } from "../../blocks/tables.ts";
-import { IDENTITY_KEY_ENDING } from "../../connector/identity/identity.ts";
 import { refuseReset, type ResetAnswer } from "../../connector/reset-answer.ts";
 import { transfersInFlight } from "../../connector/transfers-in-flight.ts";
 import type { EngineAnswer, EngineCalls } from "../../store/engine-calls.ts";
@@ -7,7 +6,7 @@ import type { Log } from "../step.ts";
 import { resetScope, type ResetScopeInput } from "./reset-scope.ts";
 
 export interface PoolResetParts extends ResetScopeInput {
-  readonly calls: Pick<EngineCalls, "removePrefix" | "removeAll" | "keys">;
+  readonly calls: Pick<EngineCalls, "remove">;
   readonly tables: Tables;
   /** Bound of everything together: save_timeout_ms. */
   readonly timeoutMs: number;
@@ -19,15 +18,17 @@ export interface PoolResetParts extends ResetScopeInput {
 }
 
 const DRAIN_POLL_MS = 5;
-/** Keys that somebody has just looked up are leased for 10 s (unless the master says otherwise), and stay until then. */
+/**
+ * Mooncake's keys that somebody has just looked up are leased for 10 s (unless the master says otherwise): a reader may be amid
+ * them, and would get what is stored in their place. So they are never removed before.
+ */
 const LEASE_MS = 10_500;
 const KEYS_POLL_MS = 250;
-const KEYS_LISTED_MAX = 16;
 
 /**
  * vLLM's reset: waits for the saves in flight, which would fill the pool again, and for loads, whose values must not be written over
- * while they are read; then removes this deployment's keys. Whoever calls it holds new saves and lookups back until it is over.
- * Never rejects for what the engine does.
+ * while they are read; then removes this deployment's keys. vLLM takes keys that others have leased too; here they are waited for.
+ * Whoever calls it holds new saves and lookups back until it is over. Never rejects for what the engine does.
  */
 export async function resetPool(parts: PoolResetParts): Promise<ResetAnswer> {
   const deadlineMs = parts.nowMs() + parts.timeoutMs;
@@ -55,51 +56,32 @@ async function drain(parts: PoolResetParts, deadlineMs: number): Promise<ResetAn
 
 async function remove(parts: PoolResetParts, deadlineMs: number): Promise<ResetAnswer> {
   const { calls, nowMs } = parts;
-  const leftMs = (): number => Math.max(1, Math.ceil(deadlineMs - nowMs()));
-  const scope = resetScope(parts);
-  if (scope === null) {
-    const removed = await calls.removeAll(true, leftMs());
-    return removed.ok ? { acknowledged: true, removedKeys: removed.value } : engineFailed(removed);
-  }
-  let removedKeys = 0;
+  const scopes = resetScope(parts);
   const leasesEndMs = nowMs() + LEASE_MS;
+  let removedKeys = 0;
   for (;;) {
+    const roundBeganMs = nowMs();
     let removedNow = 0;
-    let left = LEFT_NONE;
-    for (const prefix of scope) {
-      const removed = await calls.removePrefix(prefix, leftMs(), parts.force);
-      if (!removed.ok) return engineFailed(removed);
-      removedNow += removed.value;
-      left = Math.max(left, await keysLeft(parts, prefix, leftMs()));
+    let kept: number | null = 0;
+    for (const scope of scopes) {
+      const answer = await calls.remove(scope, Math.max(1, Math.ceil(deadlineMs - nowMs())));
+      if (!answer.ok) return engineFailed(answer);
+      removedNow += answer.value.removed;
+      kept = kept === null || answer.value.kept === null ? null : kept + answer.value.kept;
     }
     removedKeys += removedNow;
-    // An engine that lists nothing: with leases over, or passed over, what a round does not find is not there.
-    if (left === LEFT_UNKNOWN && removedNow === 0 && (parts.force || nowMs() >= leasesEndMs))
-      left = LEFT_NONE;
-    if (left === LEFT_NONE) return { acknowledged: true, removedKeys };
+    // An engine that does not tell what stays: with leases over, what a round does not find is not there.
+    if (kept === 0 || (kept === null && removedNow === 0 && nowMs() >= leasesEndMs))
+      return { acknowledged: true, removedKeys };
     if (nowMs() >= deadlineMs)
       return refuseReset(
         "KEYS_LEFT",
-        `${removedKeys} keys were removed, but some were still there after ${parts.timeoutMs} ms: they are in use, or others save`,
+        `${removedKeys} keys were removed, but after ${parts.timeoutMs} ms ${kept ?? "some"} may be left: they are in use, or were looked up within the last seconds`,
       );
-    await parts.sleep(KEYS_POLL_MS);
+    // A round goes through all keys of the pool; most of the time is left to others.
+    const pauseMs = Math.max(KEYS_POLL_MS, 3 * (nowMs() - roundBeganMs));
+    await parts.sleep(Math.min(pauseMs, Math.max(1, deadlineMs - nowMs())));
   }
-}
-
-const LEFT_NONE = 0;
-const LEFT_UNKNOWN = 1;
-const LEFT_SOME = 2;
-
-/** LEFT_UNKNOWN: Mooncake's store lists no keys. */
-async function keysLeft(
-  { calls }: PoolResetParts,
-  prefix: string,
-  timeoutMs: number,
-): Promise<number> {
-  const left = await calls.keys(prefix, KEYS_LISTED_MAX, timeoutMs);
-  if (!left.ok) return LEFT_UNKNOWN;
-  // Another member may publish its identity again at any time.
-  return left.value.some((key) => !key.endsWith(IDENTITY_KEY_ENDING)) ? LEFT_SOME : LEFT_NONE;
 }
 
 function engineFailed({ code, text }: Extract<EngineAnswer<unknown>, { ok: false }>): ResetAnswer {

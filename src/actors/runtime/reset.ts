@@ -72,7 +72,7 @@ export class PoolResets {
     }
   }
 
-  /** vLLM's reset, which is the forced one, for a peer on the lookup socket; with a cache_prefix only what lies under it goes. */
+  /** vLLM's reset, of all models, for a peer on the lookup socket; with a cache_prefix only what lies under it goes. */
   async resetForPeer(deadlineMs: number): Promise<boolean> {
     const { connector, ends } = this.#parts;
     const leftMs = Math.min(connector.saveTimeoutMs, deadlineMs - ends.nowMs());
@@ -125,6 +125,7 @@ export class PoolResets {
 const CLOSED = {
   status: EngineCode.CLOSED,
   count: 0,
+  kept: 0,
   value: new Uint8Array(0),
   keys: [],
   text: "the runtime stops",

@@ -27,9 +27,12 @@ export function addPoolCommand(program: Command): void {
     .action(stats);
   addTarget(pool.command("purge"))
     .description("remove the keys of one deployment")
-    .option("--prefix <text>", "its cache_prefix: keys that begin with this text and @")
+    .option("--prefix <text>", "its cache_prefix, to the letter")
     .option("--all", "every key of the pool, of every deployment; needs --force")
-    .option("--force", "also keys that were read within the last seconds (their lease)")
+    .option(
+      "--force",
+      "also keys that were looked up within the last seconds: a member that is reading them may take what is saved in their place",
+    )
     .option("--yes", "do not ask")
     .option("--json", "print one JSON object")
     .action(purge);

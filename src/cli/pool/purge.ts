@@ -1,6 +1,7 @@
 import { createInterface } from "node:readline/promises";
 import { fail, MooncakeKvError } from "../../errors.ts";
-import { keyStart, purgePool } from "../../pool/purge.ts";
+import { purgePool } from "../../pool/purge.ts";
+import { hasCachePrefix, longerCachePrefix } from "../../store/key-names.ts";
 import { choosePool } from "./target.ts";
 import type { PoolTarget, TargetFlags } from "./target.ts";
 
@@ -12,31 +13,39 @@ interface PurgeFlags extends TargetFlags {
   readonly json?: boolean;
 }
 
+const FORCED = `--force removed keys that members may be reading. A member that does not look for removals, as vLLM does not, may load
+what is saved in their place, and save what it computes from it: pause such members first, or leave --force out.
+`;
+
 /** Removes one deployment's keys, or with --all --force every key. */
 export async function purge(flags: PurgeFlags): Promise<void> {
   const prefix = wanted(flags);
+  const force = flags.force === true;
   const target = choosePool(flags);
-  const found = await countKeys(target, prefix);
+  const found = await findKeys(target, prefix);
   const what =
     prefix === null
       ? "all keys of all deployments"
-      : `keys that begin with ${JSON.stringify(keyStart(prefix))}`;
+      : `keys of the deployments whose cache_prefix is ${JSON.stringify(prefix)}`;
   const where = `the pool of ${target.store.masterServerAddress}`;
-  if (flags.yes !== true && found !== 0) {
-    const count = found === null ? "" : ` (${found})`;
-    if (!(await confirmed(`Remove ${what}${count} from ${where}? [y/N] `))) {
+  if (flags.yes !== true && found?.count !== 0) {
+    const count = found === null ? "" : ` (${found.count})`;
+    const risk = force ? "\nAlso keys that members may be reading." : "";
+    if (!(await confirmed(`Remove ${what}${count} from ${where}?${risk} [y/N] `))) {
       process.stderr.write("nothing was removed\n");
       process.exitCode = 1;
       return;
     }
   }
-  const removed = await purgePool(await target.client(), { prefix, force: flags.force === true });
-  const left = await countKeys(target, prefix);
-  if (flags.json === true) process.stdout.write(`${JSON.stringify({ prefix, removed, left })}\n`);
+  const removed = await purgePool(await target.client(), { prefix, force });
+  const left = await findKeys(target, prefix);
+  if (flags.json === true)
+    process.stdout.write(`${JSON.stringify({ prefix, removed, left: left?.count ?? null })}\n`);
   else
     process.stdout.write(
-      `removed ${removed} ${what} from ${where}\n${remains(left, flags.force === true)}`,
+      `removed ${removed} ${what} from ${where}\n${remains(left, force)}${others(left)}`,
     );
+  if (force) process.stderr.write(FORCED);
 }
 
 /** null: everything. Without a prefix keys of all deployments are meant, so that has to be said twice. */
@@ -56,25 +65,48 @@ function wanted(flags: PurgeFlags): string | null {
   );
 }
 
+interface FoundKeys {
+  readonly count: number;
+  /** Longer prefixes whose keys begin with this one and an @, and were left alone. */
+  readonly longerPrefixes: readonly string[];
+}
+
+const LONGER_SHOWN = 8;
+
 /** null: the master's metrics port cannot be reached, so nobody counts. */
-async function countKeys(target: PoolTarget, prefix: string | null): Promise<number | null> {
+async function findKeys(target: PoolTarget, prefix: string | null): Promise<FoundKeys | null> {
   try {
     const keys = await target.admin.keys();
-    return prefix === null
-      ? keys.length
-      : keys.filter((key) => key.startsWith(keyStart(prefix))).length;
+    if (prefix === null) return { count: keys.length, longerPrefixes: [] };
+    const longer = new Set<string>();
+    let count = 0;
+    for (const key of keys) {
+      if (hasCachePrefix(key, prefix)) count++;
+      else if (longer.size < LONGER_SHOWN) {
+        const other = longerCachePrefix(key, prefix);
+        if (other !== null) longer.add(other);
+      }
+    }
+    return { count, longerPrefixes: [...longer].toSorted() };
   } catch (error) {
     if (error instanceof MooncakeKvError) return null;
     throw error;
   }
 }
 
-function remains(left: number | null, forced: boolean): string {
-  if (left === null || left === 0) return "";
+function remains(left: FoundKeys | null, forced: boolean): string {
+  if (left === null || left.count === 0) return "";
   const why = forced
     ? "written meanwhile"
-    : "in use or written meanwhile: repeat it in some seconds, or give --force";
-  return `${left} are still there (${why})\n`;
+    : "looked up within the last seconds or written meanwhile: repeat it in ten seconds";
+  return `${left.count} are still there (${why})\n`;
+}
+
+/** A cache_prefix may hold an @, and a model's name too: then a key does not tell where the prefix ends. */
+function others(left: FoundKeys | null): string {
+  if (left === null || left.longerPrefixes.length === 0) return "";
+  const named = left.longerPrefixes.map((each) => JSON.stringify(each)).join(", ");
+  return `left alone: keys of the prefixes ${named} (of a model with an @ in its name too: name them with --prefix)\n`;
 }
 
 async function confirmed(question: string): Promise<boolean> {
