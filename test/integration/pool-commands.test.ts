@@ -193,8 +193,8 @@ test(
     expect(before.memory.bytesUsed).toBeGreaterThan(3 * 4096);
     expect(before.identities.toSorted((left, right) => left.key.localeCompare(right.key))).toEqual([
       { key: "model@mooncake-kv-identity", value: "no JSON" },
-      { key: "team.a@mooncake-kv-identity", value: "no JSON" },
       { key: "team.a@model@mooncake-kv-identity", value: { dtype: "float16" } },
+      { key: "team.a@mooncake-kv-identity", value: "no JSON" },
     ]);
 
     const asked = await run(["purge", "--prefix", "team.a"]);

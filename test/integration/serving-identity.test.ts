@@ -105,7 +105,7 @@ test("running requests make it fail, or are waited for; new ones stand in line m
   const running = generate(application, prompt, { maxTokens: 200 });
   expect(await reset(application)).toEqual([
     200,
-    { success: false, reason: "1 requests are running" },
+    { success: false, code: "BUSY", reason: "1 requests are running" },
   ]);
   const waits = reset(application, "?reset_running_requests=1&reset_external=1");
   const [, answer] = await waits;
