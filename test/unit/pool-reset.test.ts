@@ -36,6 +36,7 @@ class Pool {
   /** Until when a key is leased. */
   readonly leases = new Map<string, number>();
   tells = true;
+  afterSleep = (): unknown => undefined;
   failure: { ok: false; code: number; text: string } | null = null;
   keys = new Set([...OURS, ...SIBLINGS, ...OTHERS]);
   readonly tables = new ConnectorBench().tables;
@@ -52,7 +53,10 @@ class Pool {
       force,
       timeoutMs,
       nowMs: () => this.nowMs,
-      sleep: async (milliseconds) => void (this.nowMs += milliseconds),
+      sleep: async (milliseconds) => {
+        this.nowMs += milliseconds;
+        this.afterSleep();
+      },
       ended: () => false,
       log: { debug: quiet, info: quiet, warn: quiet, error: quiet },
     });
@@ -125,6 +129,15 @@ test("keys that stay are a NACK when the time is over", async () => {
   pool.leases.set("p@m@tp_rank:0@b", Infinity);
   expect(await pool.reset(false, 5000)).toMatchObject({ acknowledged: false, reason: "KEYS_LEFT" });
   expect(pool.nowMs).toBeLessThan(5500);
+});
+
+test("the time of the reset is over amid a round: the engine is not to blame", async () => {
+  const pool = new Pool();
+  pool.leases.set("p@m@tp_rank:0@b", Infinity);
+  const late = { ok: false, code: EngineCode.TIMED_OUT, text: "late" } as const;
+  pool.afterSleep = () => (pool.failure = late);
+  expect(await pool.reset(true)).toMatchObject({ reason: "KEYS_LEFT" });
+  expect(await pool.reset(true)).toMatchObject({ reason: "ENGINE" });
 });
 
 test("an engine that fails is a NACK with what it said", async () => {

@@ -1,6 +1,7 @@
 import type { Tables } from "../../blocks/tables.ts";
 import { refuseReset, type ResetAnswer } from "../../connector/reset-answer.ts";
 import { transfersInFlight } from "../../connector/transfers-in-flight.ts";
+import { EngineCode } from "../../store/engine.ts";
 import type { EngineAnswer, EngineCalls } from "../../store/engine-calls.ts";
 import type { Log } from "../step.ts";
 import { resetScope, type ResetScopeInput } from "./reset-scope.ts";
@@ -59,12 +60,15 @@ async function remove(parts: PoolResetParts, deadlineMs: number): Promise<ResetA
   const scopes = resetScope(parts);
   const leasesEndMs = nowMs() + LEASE_MS;
   let removedKeys = 0;
-  for (;;) {
+  for (let round = 0; ; round++) {
     const roundBeganMs = nowMs();
     let removedNow = 0;
     let kept: number | null = 0;
     for (const scope of scopes) {
       const answer = await calls.remove(scope, Math.max(1, Math.ceil(deadlineMs - nowMs())));
+      // The engine has answered before: it is the time of the reset that is over.
+      if (!answer.ok && answer.code === EngineCode.TIMED_OUT && round > 0)
+        return keysLeft(parts, removedKeys);
       if (!answer.ok) return engineFailed(answer);
       removedNow += answer.value.removed;
       kept = kept === null || answer.value.kept === null ? null : kept + answer.value.kept;
@@ -73,15 +77,18 @@ async function remove(parts: PoolResetParts, deadlineMs: number): Promise<ResetA
     // An engine that does not tell what stays: with leases over, what a round does not find is not there.
     if (kept === 0 || (kept === null && removedNow === 0 && nowMs() >= leasesEndMs))
       return { acknowledged: true, removedKeys };
-    if (nowMs() >= deadlineMs)
-      return refuseReset(
-        "KEYS_LEFT",
-        `${removedKeys} keys were removed, but after ${parts.timeoutMs} ms ${kept ?? "some"} may be left: they are in use, or were looked up within the last seconds`,
-      );
     // A round goes through all keys of the pool; most of the time is left to others.
     const pauseMs = Math.max(KEYS_POLL_MS, 3 * (nowMs() - roundBeganMs));
-    await parts.sleep(Math.min(pauseMs, Math.max(1, deadlineMs - nowMs())));
+    if (nowMs() + pauseMs >= deadlineMs) return keysLeft(parts, removedKeys);
+    await parts.sleep(pauseMs);
   }
+}
+
+function keysLeft({ timeoutMs }: PoolResetParts, removedKeys: number): ResetAnswer {
+  return refuseReset(
+    "KEYS_LEFT",
+    `${removedKeys} keys were removed, but some may be left after ${timeoutMs} ms: they are in use, or were looked up within the last seconds`,
+  );
 }
 
 function engineFailed({ code, text }: Extract<EngineAnswer<unknown>, { ok: false }>): ResetAnswer {

@@ -52,6 +52,19 @@ def answer(request):
         return store.batch_is_exist(request["keys"])
     if request["do"] == "remove":
         return store.remove(request["key"], True)
+    if request["do"] == "removeAll":
+        return store.remove_all(True)
+    if request["do"] == "store":
+        # Values of one letter; others may hold the room that was just made free.
+        memory[: request["bytes"]] = bytes([request["letter"]]) * request["bytes"]
+        return [store.put_from(key, address, request["bytes"]) for key in request["keys"]]
+    if request["do"] == "replace":
+        memory[: request["bytes"]] = bytes([request["letter"]]) * request["bytes"]
+        answers = []
+        for key in request["keys"]:
+            removed = store.remove(key, True)
+            answers.append(store.put_from(key, address, request["bytes"]) if removed == 0 else removed)
+        return answers
     raise ValueError(request["do"])
 
 

@@ -246,6 +246,19 @@ export class PythonClient {
     return this.#ask({ do: "remove", key });
   }
 
+  /** All keys of the pool, by force; returns how many. */
+  removeAll(): Promise<number> {
+    return this.#ask({ do: "removeAll" });
+  }
+  /** Values of `bytes` times one letter; returns the wheel's codes. */
+  store(keys: readonly string[], bytes: number, letter: number): Promise<number[]> {
+    return this.#ask({ do: "store", keys, bytes, letter });
+  }
+  /** Other bytes of the same size in the place of a value that is there: 0, or the wheel's code of removal or put. */
+  replace(keys: readonly string[], bytes: number, letter: number): Promise<number[]> {
+    return this.#ask({ do: "replace", keys, bytes, letter });
+  }
+
   signal(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
   }

@@ -1,7 +1,14 @@
 // A serving loop of its own in a process of its own: one command a line on standard input, one answer a line on standard output.
 // Tokens and KV bytes follow from a command's seed, so that a loop of another process or host can tell right bytes from wrong.
 import { createInterface } from "node:readline";
-import { attachConnector } from "../../../dist/index.js";
+import { attachRuntime } from "../../../dist/actors/runtime/attach.js";
+import { CounterReader, familyOffset } from "../../../dist/trace/counters.js";
+import {
+  COUNTER_FAMILIES,
+  GAUGE_FAMILIES,
+  seriesCount,
+  seriesLabels,
+} from "../../../dist/trace/families.js";
 
 const BLOCK = 16;
 const STEP_MS = 2;
@@ -10,7 +17,7 @@ const pins = new Map();
 const count = (ids, length, by) => {
   for (const id of ids.subarray(0, length)) pins.set(id, (pins.get(id) ?? 0) + by);
 };
-const attached = await attachConnector({
+const { attached, runtime } = await attachRuntime({
   kvCache: {
     modelName,
     dtype: "float16",
@@ -131,8 +138,25 @@ async function request({ seed, blocks: chunks, reuse = true }) {
   return { found, kept, differing, outcome };
 }
 
+/** Counters and gauges that are not zero, by their exposed names and labels. */
+function figures(families) {
+  const reader = new CounterReader(runtime.plan.counters);
+  const found = {};
+  for (const family of Object.values(families)) {
+    for (let series = 0; series < seriesCount(family); series++) {
+      const value = reader.sum(familyOffset(family) + series);
+      const labels = Object.values(seriesLabels(family, series)).join(",");
+      if (value !== 0) found[labels === "" ? family.name : `${family.name}{${labels}}`] = value;
+    }
+  }
+  return found;
+}
+
 async function answerTo(command) {
   if (command.do === "request") return await request(command);
+  if (command.do === "reset") return await scheduler.resetStore({ force: command.force });
+  if (command.do === "figures")
+    return { gauges: figures(GAUGE_FAMILIES), counters: figures(COUNTER_FAMILIES) };
   if (command.do === "find") {
     const id = `request-${requests++}`;
     scheduler.addRequest(id, promptOf(command.seed, command.blocks));

@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import type { ResetAnswer } from "../../../src/index.ts";
 import { packageRoot } from "../../../src/worker-entry.ts";
 
 export interface LoopRequest {
@@ -18,6 +19,11 @@ export interface LoopAnswer {
   /** Of the blocks that arrived, those whose bytes are wrong. */
   readonly differing: number;
   readonly outcome: string;
+}
+
+export interface LoopFigures {
+  readonly gauges: Readonly<Record<string, number>>;
+  readonly counters: Readonly<Record<string, number>>;
 }
 
 /** Tokens of one block. */
@@ -72,6 +78,14 @@ export class PoolLoop {
   /** Tokens of a prompt that the pool has. */
   find(request: LoopRequest): Promise<number> {
     return this.#ask({ do: "find", ...request });
+  }
+  /** Removes from the pool, by force of all models of the prefix. */
+  reset(force: boolean): Promise<ResetAnswer> {
+    return this.#ask({ do: "reset", force });
+  }
+  /** What is not zero, by the exposed name and labels. */
+  figures(): Promise<LoopFigures> {
+    return this.#ask({ do: "figures" });
   }
   /** Lines that it logged with this text. */
   logged(text: string): Readonly<Record<string, unknown>>[] {
