@@ -7,8 +7,9 @@ export default defineConfig({
     pool: "forks",
     maxWorkers: 2,
     // Generous: they end what hangs, and must never decide between a slow machine and a fast one.
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
-    teardownTimeout: 20_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
+    teardownTimeout: 60_000,
+    expect: { poll: { timeout: 60_000 } },
   },
 });

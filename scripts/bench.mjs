@@ -26,12 +26,11 @@ await runMain(async () => {
   const rest = args.filter((arg) => arg !== name);
   await setUp();
   const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
-  await runStep(
-    "compile the benchmarks",
-    process.execPath,
-    [compiler, "-p", "tsconfig.bench.json"],
-    { timeoutSeconds: 180 },
-  );
+  await runStep("compile the benchmarks", process.execPath, [
+    compiler,
+    "-p",
+    "tsconfig.bench.json",
+  ]);
   linkDist();
   const script = join(root, "build", "bench", "bench", `${name}.bench.js`);
   process.exitCode = await runAttached(process.execPath, ["--expose-gc", script, ...rest], {

@@ -13,18 +13,13 @@ export const engineProgramPath = join(prebuilds, "mooncake-kv-engine");
 
 export async function buildNative() {
   const folder = join(root, "build", "native");
-  await cmakeBuild(
-    "the addon",
-    folder,
-    {
-      CMAKE_BUILD_TYPE: "Release",
-      MOONCAKE_KV_ADDON: "ON",
-      MOONCAKE_KV_TESTS: "OFF",
-      NODE_INCLUDE_DIR: nodeIncludeFolder(),
-      ...headerFolders(),
-    },
-    { timeoutSeconds: 600 },
-  );
+  await cmakeBuild("the addon", folder, {
+    CMAKE_BUILD_TYPE: "Release",
+    MOONCAKE_KV_ADDON: "ON",
+    MOONCAKE_KV_TESTS: "OFF",
+    NODE_INCLUDE_DIR: nodeIncludeFolder(),
+    ...headerFolders(),
+  });
   publish(join(folder, "mooncake-kv.node"), addonPath);
   publish(join(folder, "mooncake-kv-engine"), engineProgramPath);
 }

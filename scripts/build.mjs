@@ -10,9 +10,7 @@ const OUTPUT_ENDINGS = [".js", ".js.map", ".d.ts"];
 export async function buildTypeScript() {
   matchDistToSources();
   const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
-  await runStep("compile TypeScript", process.execPath, [compiler, "-p", "."], {
-    timeoutSeconds: 180,
-  });
+  await runStep("compile TypeScript", process.execPath, [compiler, "-p", "."]);
   const command = join(root, "dist", "cli", "main.js");
   if (existsSync(command)) chmodSync(command, 0o755);
 }

@@ -11,7 +11,7 @@ await runMain(async () => {
   if (!existsSync(join(root, "node_modules", ".package-lock.json"))) {
     throw new StepFailure("The npm packages are not installed. Run `npm run setup` first.");
   }
-  const results = [await checkSuite(CHECKS), await vitestSuite("house", 120)];
+  const results = [await checkSuite(CHECKS), await vitestSuite("house")];
   for (const { failed, output } of results) if (failed > 0) process.stdout.write(`\n${output}\n`);
   process.exitCode = results.some(({ failed }) => failed > 0) ? 1 : 0;
 });

@@ -3,35 +3,29 @@
 //   --only a,b    only these suites (names as in the table)
 import { runTests } from "./lib/test-run.mjs";
 import { CHECKS } from "./lib/checks.mjs";
+import { HANG_SECONDS } from "./lib/steps.mjs";
 import { checkSuite, nativeSuite, vitestKinds, vitestSuite } from "./lib/suites.mjs";
 
-/** Cheapest first, with time limits in seconds. A folder of test/ that is not named here runs too, after these. */
-const VITEST_SECONDS = {
-  house: 120,
-  unit: 300,
-  property: 240,
-  vectors: 240,
-  sim: 420,
-  integration: 900,
-  rdma: 600,
-};
-const OTHER_SECONDS = 300;
-const FULL_SECONDS = 7200;
+/** Cheapest first. A folder of test/ that is not named here runs too, after these. */
+const VITEST_KINDS = ["house", "unit", "property", "vectors", "sim", "integration", "rdma"];
+
+/** The soaks of test/full run for hours. */
+const FULL_HANG_SECONDS = 4 * HANG_SECONDS;
 
 function suites(full) {
   const kinds = vitestKinds();
-  const known = Object.keys(VITEST_SECONDS).filter((kind) => kinds.includes(kind));
-  const others = kinds.filter((kind) => !(kind in VITEST_SECONDS) && kind !== "full");
+  const known = VITEST_KINDS.filter((kind) => kinds.includes(kind));
+  const others = kinds.filter((kind) => !VITEST_KINDS.includes(kind) && kind !== "full");
   return [
     { name: "check", run: () => checkSuite(CHECKS) },
-    { name: "native", run: () => nativeSuite("", 400) },
-    { name: "native-asan", run: () => nativeSuite("address", 600) },
-    { name: "native-tsan", run: () => nativeSuite("thread", 600) },
+    { name: "native", run: () => nativeSuite("") },
+    { name: "native-asan", run: () => nativeSuite("address") },
+    { name: "native-tsan", run: () => nativeSuite("thread") },
     ...[...known, ...others].map((kind) => ({
       name: kind,
-      run: () => vitestSuite(kind, VITEST_SECONDS[kind] ?? OTHER_SECONDS),
+      run: () => vitestSuite(kind),
     })),
-    ...(full ? [{ name: "full", run: () => vitestSuite("full", FULL_SECONDS) }] : []),
+    ...(full ? [{ name: "full", run: () => vitestSuite("full", FULL_HANG_SECONDS) }] : []),
   ];
 }
 

@@ -6,16 +6,10 @@ import { findProgram, root, runStep } from "./steps.mjs";
  * Configures and builds native/ in `folder`; cmake itself skips what is up to date. Resolves like
  * runStep: with the step that failed (`allowFailure`), or with the build.
  */
-export async function cmakeBuild(
-  title,
-  folder,
-  definitions,
-  { timeoutSeconds, allowFailure = false },
-) {
+export async function cmakeBuild(title, folder, definitions, { allowFailure = false } = {}) {
   forgetForeignCache(folder);
   const settings = Object.entries(definitions).map(([name, value]) => `-D${name}=${value}`);
-  const run = (verb, args) =>
-    runStep(`${verb} ${title}`, "cmake", args, { timeoutSeconds, allowFailure });
+  const run = (verb, args) => runStep(`${verb} ${title}`, "cmake", args, { allowFailure });
   const source = join(root, "native");
   const configured = await run("configure", [
     "-S",

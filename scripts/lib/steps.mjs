@@ -9,6 +9,12 @@ export const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 /** A failure that a person can act on: printed without a stack. */
 export class StepFailure extends Error {}
 
+/**
+ * Seconds after which a step is stopped unless it says otherwise. They end what hangs, and never decide between a slow machine and a
+ * fast one: the longest suite takes a tenth of them on two quiet cores.
+ */
+export const HANG_SECONDS = 5400;
+
 /** Process groups that must not outlive this process. */
 const running = new Set();
 
@@ -25,7 +31,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
  * command fails, unless `allowFailure`.
  */
 export async function runStep(title, command, args, options = {}) {
-  const { timeoutSeconds = 600, allowFailure = false, cwd = root, env = {} } = options;
+  const { timeoutSeconds = HANG_SECONDS, allowFailure = false, cwd = root, env = {} } = options;
   const began = Date.now();
   const progress = startProgress(title, began);
   const chunks = [];
@@ -55,7 +61,7 @@ export async function runStep(title, command, args, options = {}) {
 }
 
 /** Runs a command that talks to the user itself, with a time limit. Resolves with its exit code. */
-export async function runAttached(command, args, { timeoutSeconds, env = {} }) {
+export async function runAttached(command, args, { timeoutSeconds = HANG_SECONDS, env = {} } = {}) {
   return runChild(command, args, { cwd: root, env, timeoutSeconds, stdio: "inherit", keep: null });
 }
 

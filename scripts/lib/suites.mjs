@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { cmakeBuild } from "./cmake.mjs";
-import { root, runStep } from "./steps.mjs";
+import { HANG_SECONDS, root, runStep } from "./steps.mjs";
 
 /** A suite that could not run counts as one failure. */
 const couldNotRun = (output) => ({ passed: 0, failed: 1, skipped: 0, output });
@@ -11,7 +11,6 @@ export async function checkSuite(commands) {
   const result = { passed: 0, failed: 0, skipped: 0, output: "" };
   for (const { title, args } of commands) {
     const { code, output } = await runStep(title, process.execPath, args, {
-      timeoutSeconds: 180,
       allowFailure: true,
     });
     if (code === 0) result.passed++;
@@ -24,7 +23,7 @@ export async function checkSuite(commands) {
 }
 
 /** Vitest over one folder of test/. Skipped tests count as failed: a test that never runs proves nothing. */
-export async function vitestSuite(kind, timeoutSeconds) {
+export async function vitestSuite(kind, timeoutSeconds = HANG_SECONDS) {
   const reports = join(root, "build", "reports");
   const report = join(reports, `${kind}.json`);
   mkdirSync(reports, { recursive: true });
@@ -74,7 +73,7 @@ const SANITIZER_FOLDERS = {
 };
 
 /** GoogleTest programs: plain (""), or with one sanitizer. */
-export async function nativeSuite(sanitizer, timeoutSeconds) {
+export async function nativeSuite(sanitizer) {
   const title = sanitizer === "" ? "test/native" : `test/native (${sanitizer} sanitizer)`;
   const folder = join(root, "build", SANITIZER_FOLDERS[sanitizer]);
   const built = await cmakeBuild(
@@ -85,8 +84,9 @@ export async function nativeSuite(sanitizer, timeoutSeconds) {
       MOONCAKE_KV_ADDON: "OFF",
       MOONCAKE_KV_TESTS: "ON",
       MOONCAKE_KV_SANITIZER: sanitizer,
+      CMAKE_UNITY_BUILD: "ON",
     },
-    { timeoutSeconds, allowFailure: true },
+    { allowFailure: true },
   );
   if (built.code !== 0) return couldNotRun(built.output);
   const report = join(folder, "junit.xml");
@@ -98,12 +98,11 @@ export async function nativeSuite(sanitizer, timeoutSeconds) {
     "--parallel",
     "2",
     "--timeout",
-    "120",
+    "900",
     "--output-junit",
     report,
   ];
   const { code, output } = await runStep(title, "ctest", args, {
-    timeoutSeconds,
     allowFailure: true,
   });
   return existsSync(report)

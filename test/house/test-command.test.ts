@@ -1,10 +1,12 @@
 // Goal: the closing line of the test command counts honestly: nothing that did not run or did not pass is hidden.
 // Method: the counting functions of scripts/ read reports in the formats of vitest and ctest.
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
 
+import defaults from "../../vitest.config.ts";
 import { root } from "./source-file.ts";
 
 interface Counts {
@@ -112,3 +114,13 @@ test.each(["bench.mjs", "check.mjs", "demo.mjs", "setup.mjs", "test.mjs", "vecto
     expect(said).not.toMatch(/✓|…/);
   },
 );
+
+test("limits end what hangs: none decides between a slow machine and a fast one", async () => {
+  const { HANG_SECONDS } = (await load("steps.mjs")) as { readonly HANG_SECONDS: number };
+  expect(HANG_SECONDS).toBeGreaterThanOrEqual(3600);
+  const suites = readFileSync(join(root, "scripts", "test.mjs"), "utf8");
+  // A suite with a number of seconds of its own would be stopped beside other work.
+  expect(suites).not.toMatch(/Suite\([^)]*\b\d+\)/);
+  const { test: settings } = defaults as { test: { testTimeout: number; hookTimeout: number } };
+  expect(Math.min(settings.testTimeout, settings.hookTimeout)).toBeGreaterThanOrEqual(300_000);
+});

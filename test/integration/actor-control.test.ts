@@ -73,7 +73,9 @@ test("calls to a thread that dies are rejected, and the successor answers", asyn
   const before = runtime.control(ACTOR_LOOKUP)!;
   await runtime.supervisor.kill(ACTOR_LOOKUP);
   await expect(before.counters()).rejects.toMatchObject({ code: "CLOSED" });
-  await expect.poll(() => runtime.supervisor.running(ACTOR_LOOKUP), { timeout: 10_000 }).toBe(true);
+  await expect
+    .poll(() => runtime.supervisor.running(ACTOR_LOOKUP), { timeout: 120_000 })
+    .toBe(true);
   expect(runtime.control(ACTOR_LOOKUP)).not.toBe(before);
   expect(await runtime.control(ACTOR_LOOKUP)!.counters()).toMatchObject({ lookups: 0 });
 });

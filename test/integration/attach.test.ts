@@ -143,7 +143,7 @@ describe("a synchronous lookup is bounded", () => {
     expect(ends.nowMs() - began).toBeGreaterThanOrEqual(149);
     expect(scheduler.outcome("second")).toBe("TIMEOUT");
     scheduler.requestFinished("second");
-    await expect.poll(() => loop.runtime.healthy(), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => loop.runtime.healthy(), { timeout: 120_000 }).toBe(true);
     const [found] = takeFromPool("third", tokens(40, 4));
     expect(found).toBe(32);
     scheduler.requestFinished("third");
@@ -174,7 +174,7 @@ describe("deaths under an embedded loop", () => {
           answer ??= scheduler.getNumNewMatchedTokens("second", 0)[0];
           return answer;
         },
-        { timeout: 20_000, interval: 1 },
+        { timeout: 120_000, interval: 1 },
       )
       .not.toBe(null);
     await dead;
@@ -190,7 +190,7 @@ describe("deaths under an embedded loop", () => {
             kept = failedLoads[0]?.keptTokens ?? kept;
             return finishedRecving;
           },
-          { timeout: 20_000, interval: 1 },
+          { timeout: 120_000, interval: 1 },
         )
         .toEqual(["second"]);
     for (let block = 0; block < kept / BLOCK; block++)
@@ -205,10 +205,10 @@ describe("deaths under an embedded loop", () => {
           loop.step();
           return loop.attached.connector.idle() && loop.pinned().length === 0;
         },
-        { timeout: 20_000, interval: 1 },
+        { timeout: 120_000, interval: 1 },
       )
       .toBe(true);
-    await expect.poll(() => loop.runtime.healthy(), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => loop.runtime.healthy(), { timeout: 120_000 }).toBe(true);
     expect(loop.log.count("actor died")).toBe(1);
   });
 });

@@ -30,7 +30,7 @@ test("the face of an attached connector", async () => {
   stopListening();
   await runtime.supervisor.kill(ACTOR_LOOKUP);
   expect(attached.healthy()).toBe(false);
-  await expect.poll(() => told.length, { timeout: 20_000 }).toBe(2);
+  await expect.poll(() => told.length, { timeout: 120_000 }).toBe(2);
   expect(told).toEqual([
     { actor: "lookup", epoch: 1, error: expect.any(Error) as Error },
     { actor: "lookup", epoch: 2 },

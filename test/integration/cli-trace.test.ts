@@ -44,7 +44,7 @@ beforeAll(async () => {
       await post("/debug/drop_local_cache", {});
       expect((await post("/v1/completions", asked)).x_mooncake_kv.pool_tokens).toBe(288);
     },
-    { timeout: 60_000 },
+    { timeout: 120_000 },
   );
   child.process.kill("SIGTERM");
   expect(await child.exit).toEqual({ code: 0, signal: null });

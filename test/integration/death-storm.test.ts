@@ -94,7 +94,7 @@ test.each([
         if (!abort) expect(answer.tokens).toHaveLength(TOKENS);
       }
       await unstuck(application, `ends of threads, round ${round}`, Promise.all(kills));
-      await expect.poll(() => runtime.healthy(), { timeout: 30_000, interval: 5 }).toBe(true);
+      await expect.poll(() => runtime.healthy(), { timeout: 120_000, interval: 5 }).toBe(true);
       await settled(application);
     }
     expect(gaugesAboveZero(runtime)).toEqual({});

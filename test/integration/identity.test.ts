@@ -136,7 +136,7 @@ test("a pool whose key goes away is open again, and saves what was held back", a
   await vi.waitUntil(() => {
     second.step([{ id: "held", numComputedTokens: 64, newBlockIds: null, numScheduledTokens: 0 }]);
     return poolKeys(second).filter((key) => key.includes("tp_rank")).length === 4;
-  }, 10_000);
+  }, 60_000);
   scheduler.requestFinished("held", [blocks]);
   second.stepUntil(() => second.attached.connector.idle());
 

@@ -33,7 +33,7 @@ import { LogLines } from "./support/log-lines.ts";
 const KIBIBYTE = 1024;
 /** A connection that holds no message may keep a buffer of so much. */
 const KEPT_BYTES_MAX = 64 * KIBIBYTE;
-const WAIT = { timeout: 20_000, interval: 5 };
+const WAIT = { timeout: 120_000, interval: 5 };
 const LIMITS: ConnectionLimits = {
   messageBytesMax: 64 * KIBIBYTE,
   framesMax: 8,

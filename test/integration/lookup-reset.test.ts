@@ -74,7 +74,7 @@ function saveInFlight({ runtime }: EmbeddedLoop): () => void {
   return () => void Atomics.store(tables.jobs, at + JOB_LIVE_WORD, 0);
 }
 const paused = (): Promise<boolean> =>
-  vi.waitUntil(() => membershipWord(loop.runtime) === MEMBERSHIP_PAUSED, 10_000);
+  vi.waitUntil(() => membershipWord(loop.runtime) === MEMBERSHIP_PAUSED, 60_000);
 
 test("this member's saves and lookups pause, its identity is back, AllBlocksCleared is told once", async () => {
   await attach();
@@ -113,7 +113,7 @@ test("this member's saves and lookups pause, its identity is back, AllBlocksClea
   await vi.waitUntil(() => {
     loop.step([{ id: "amid", numComputedTokens: 64, newBlockIds: null, numScheduledTokens: 0 }]);
     return keys(loop).length === 5;
-  }, 10_000);
+  }, 60_000);
   scheduler.requestFinished("amid", [blocks]);
   loop.stepUntil(() => loop.attached.connector.idle());
 });

@@ -106,8 +106,8 @@ describe("the server", () => {
     const loop = await attach({});
     loop.computeAndSave("first", tokens(60, 1), nothing);
     await loop.runtime.supervisor.kill(ACTOR_LOOKUP);
-    await vi.waitUntil(() => loop.runtime.supervisor.running(ACTOR_LOOKUP), 10_000);
-    await vi.waitUntil(() => readdirSync(folder).length === 1, 10_000);
+    await vi.waitUntil(() => loop.runtime.supervisor.running(ACTOR_LOOKUP), 60_000);
+    await vi.waitUntil(() => readdirSync(folder).length === 1, 60_000);
     const scheduler = new Scheduler();
     expect(await scheduler.lookup(tokens(60, 1))).toBe(reply(48));
     loop.attached.connector.scheduler.addRequest("second", tokens(60, 1));
@@ -173,12 +173,12 @@ describe("the client", () => {
     expect(client.match("there")).toEqual([48, true]);
     // The client's own thread dies, too: its successor asks again.
     await client.runtime.supervisor.kill(ACTOR_LOOKUP);
-    await vi.waitUntil(() => client.runtime.supervisor.running(ACTOR_LOOKUP), 10_000);
+    await vi.waitUntil(() => client.runtime.supervisor.running(ACTOR_LOOKUP), 60_000);
     scheduler.addRequest("after", tokens(60, 1));
     expect(client.match("after")).toEqual([48, true]);
     await server.runtime.supervisor.kill(ACTOR_LOOKUP);
-    await vi.waitUntil(() => server.runtime.supervisor.running(ACTOR_LOOKUP), 10_000);
-    await vi.waitUntil(() => readdirSync(folder).length === 1, 10_000);
+    await vi.waitUntil(() => server.runtime.supervisor.running(ACTOR_LOOKUP), 60_000);
+    await vi.waitUntil(() => readdirSync(folder).length === 1, 60_000);
     scheduler.addRequest("again", tokens(60, 1));
     expect(client.match("again")).toEqual([48, true]);
     for (const id of ["away", "there", "after", "again"]) scheduler.requestFinished(id);
@@ -202,7 +202,7 @@ describe("the client", () => {
         const [found] = scheduler.getNumNewMatchedTokens(id, 0);
         if (found === null) client.step();
         return found !== null;
-      }, 10_000);
+      }, 60_000);
       outcomes.push(scheduler.outcome(id));
       scheduler.requestFinished(id);
     }

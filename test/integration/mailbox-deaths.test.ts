@@ -122,4 +122,4 @@ test("producers that end in the middle of a push do not stop a mailbox", async (
   // One record each was in the hands of those who ended themselves; the others had one at most.
   expect(producers.mailbox.holes()).toBeGreaterThanOrEqual(DEATHS / 2);
   expect(producers.mailbox.holes()).toBeLessThanOrEqual(DEATHS);
-}, 120_000);
+});

@@ -83,7 +83,7 @@ test("reused blocks give the same bits at four cuts; a flipped bit does not", as
   bytes[2] = bytes[2]! ^ 0x40;
   const disturbed = harness.sharing(cold, 12);
   expect(await harness.finish(disturbed)).not.toBe(expected);
-}, 120_000);
+});
 
 test("a chat question gets a sensible greedy answer", async () => {
   const messages = [
@@ -104,4 +104,4 @@ test("a chat question gets a sensible greedy answer", async () => {
   }
   expect(tokenizer.decode(answer)).toContain("Paris");
   expect(answer.length).toBeLessThan(24);
-}, 120_000);
+});

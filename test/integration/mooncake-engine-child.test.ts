@@ -74,7 +74,7 @@ test("values outlive the child that stored them; its log comes to this process",
     }
     expect(completed.size).toBe(3);
     pid = await engineChild(pid);
-    await expect.poll(() => world.state.state, { timeout: 30_000 }).toBe("open");
+    await expect.poll(() => world.state.state, { timeout: 120_000 }).toBe("open");
     await loaded(world, 4, 7, value);
   }
   expect(world.state.reopenings).toBe(3);
@@ -88,9 +88,9 @@ test("a master that dies takes the child along, and the next child finds it agai
   const pid = await engineChild();
   first.process.kill("SIGKILL");
   const asked = async (): Promise<number[]> => await world.exists([1]);
-  await expect.poll(asked, { timeout: 30_000 }).toEqual([EngineCode.ENGINE_DOWN]);
+  await expect.poll(asked, { timeout: 120_000 }).toEqual([EngineCode.ENGINE_DOWN]);
   await world.until("down");
-  await expect.poll(() => engineChildren().includes(pid), { timeout: 20_000 }).toBe(false);
+  await expect.poll(() => engineChildren().includes(pid), { timeout: 120_000 }).toBe(false);
   expect(await world.exists([1])).toEqual([EngineCode.ENGINE_DOWN]);
   await masterAt(port);
   await world.until("open");

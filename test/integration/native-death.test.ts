@@ -13,12 +13,12 @@ const child = fileURLToPath(new URL("./native-child.mjs", import.meta.url));
 
 test.each(["ownMemory", "mainMemory", "pinnedMemory", "exit", "collected"])(
   "%s",
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async (scenario) => {
     const { stdout } = await promisify(execFile)(
       process.execPath,
       ["--expose-gc", child, scenario],
-      { timeout: 110_000 },
+      { timeout: 120_000 },
     );
     expect(stdout).toBe("survived\n");
   },

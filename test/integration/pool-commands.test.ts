@@ -163,7 +163,7 @@ test("a master that dies ends the command with its last words", async () => {
 // A dozen processes one after the other: the time is for a machine that does much else.
 test(
   "statistics count keys, use and identities; purge removes one deployment's keys and nothing else",
-  { timeout: 240_000 },
+  { timeout: 600_000 },
   async () => {
     const started = await startDetached(["--owner", "--master-flag", "default_kv_lease_ttl=10m"]);
     const store = started.store;
@@ -223,7 +223,7 @@ test(
   },
 );
 
-test("what cannot be meant is refused, with the remedy", { timeout: 240_000 }, async () => {
+test("what cannot be meant is refused, with the remedy", { timeout: 600_000 }, async () => {
   const refusals: [args: string[], says: string[]][] = [
     [
       ["purge", "--yes"],

@@ -35,7 +35,7 @@ beforeAll(async () => {
     { cwd: folder },
   );
   installed = join(folder, "node_modules", "mooncake-kv");
-}, 240_000);
+});
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** `npm pack --json` prints a list of packages, or (later versions) an object of them by name. */

@@ -137,7 +137,7 @@ test(
     await started.master.process.stop();
     // Whoever uses the engine next notices.
     await loop.runtime.membership.check();
-    await expect.poll(membership, { timeout: 60_000 }).toBe("unknown");
+    await expect.poll(membership, { timeout: 120_000 }).toBe("unknown");
     const { scheduler } = loop.attached.connector;
     scheduler.addRequest("alone", PROMPT);
     expect(scheduler.getNumNewMatchedTokens("alone", 0)).toEqual([0, false]);
@@ -149,8 +149,8 @@ test(
       metricsPort,
     });
     onTestFinished(async () => void (await master.process.stop()));
-    await expect.poll(membership, { timeout: 60_000 }).toBe("open");
+    await expect.poll(membership, { timeout: 120_000 }).toBe("open");
     // The owner comes back some time after the master.
-    await expect.poll(() => master.admin.keys(), { timeout: 60_000 }).toContain(KEY);
+    await expect.poll(() => master.admin.keys(), { timeout: 120_000 }).toContain(KEY);
   },
 );

@@ -17,7 +17,7 @@ import { generate, promptOf, startGenerating } from "./support/generate.ts";
 import { LogLines } from "./support/log-lines.ts";
 import { startServing } from "./support/serving.ts";
 
-const WAIT = { timeout: 20_000 };
+const WAIT = { timeout: 120_000 };
 
 interface Run {
   readonly folder: string;
@@ -62,7 +62,7 @@ describe.each([
   beforeAll(async () => {
     if (run !== undefined) await rm(run.folder, { recursive: true });
     run = await record(extra, victim);
-  }, 120_000);
+  });
 
   test("took tokens from the pool", () => expect(run.poolTokens).toBeGreaterThan(100));
 

@@ -55,7 +55,7 @@ test("cut at four places: from the pool, then from local blocks", async () => {
     expect(local.summary).toMatchObject({ localTokens: 12 * BLOCK, poolTokens: 0 });
     expect(local.hashes).toEqual(cold.hashes);
   }
-}, 180_000);
+});
 
 test("a batch of all cuts at once", async () => {
   await forget();
@@ -69,7 +69,7 @@ test("a batch of all cuts at once", async () => {
     expect(answer.summary.poolTokens).toBe((CUTS[index] ?? 0) * BLOCK);
     expect(answer.hashes).toEqual(cold.hashes);
   }
-}, 180_000);
+});
 
 test("control: one flipped bit of one pooled block shows in the hashes", async () => {
   await forget();
@@ -79,4 +79,4 @@ test("control: one flipped bit of one pooled block shows in the hashes", async (
   const wrong = await generate(application, prompt, ANSWER);
   expect(wrong.summary.poolTokens).toBe(12 * BLOCK);
   expect(wrong.hashes[0]).not.toBe(cold.hashes[0]);
-}, 180_000);
+});

@@ -9,10 +9,11 @@
 #include "golden_hashes.h"
 #include "support.h"
 
+namespace block_hash_test {
+namespace {
+
 using namespace mooncake_kv;
 using support::Words;
-
-namespace {
 
 constexpr int32_t PAGES = 6;
 
@@ -203,3 +204,4 @@ TEST_F(BlockHash, EndedOwnerIsRefused) {
 }
 
 }  // namespace
+}  // namespace block_hash_test

@@ -9,11 +9,12 @@
 #include "core/populate.h"
 #include "support.h"
 
+namespace buffers_test {
+namespace {
+
 using namespace mooncake_kv;
 using local::Buffers;
 using local::Slabs;
-
-namespace {
 
 constexpr size_t KIB = 1 << 10;
 constexpr uint64_t LARGE_POOL = 64 << 20;
@@ -175,3 +176,4 @@ TEST(BuffersTest, ThreadsOfDifferentSizesShareTheBound) {
 }
 
 }  // namespace
+}  // namespace buffers_test

@@ -5,11 +5,12 @@
 
 #include "support.h"
 
+namespace channel_test {
+namespace {
+
 using namespace mooncake_kv;
 using support::Actor;
 using support::World;
-
-namespace {
 
 /** Blocks until the test lets it go on; the result of each key is its index plus a base. */
 class GatedEngine final : public Engine {
@@ -242,3 +243,4 @@ TEST_F(ChannelTest, AChannelMustFitItsMemory) {
 }
 
 }  // namespace
+}  // namespace channel_test

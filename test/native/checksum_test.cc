@@ -2,9 +2,10 @@
 #include "core/crc32c.h"
 #include "support.h"
 
-using namespace mooncake_kv;
-
+namespace checksum_test {
 namespace {
+
+using namespace mooncake_kv;
 
 const uint8_t* bytes(const std::string& text) { return reinterpret_cast<const uint8_t*>(text.data()); }
 
@@ -37,3 +38,4 @@ TEST(Checksum, EveryFlippedBitShows) {
 }
 
 }  // namespace
+}  // namespace checksum_test

@@ -21,14 +21,14 @@
 #include "engines/open_engine.h"
 #include "support.h"
 
+namespace child_engine_test {
+namespace {
+
 using namespace mooncake_kv;
 using support::Actor;
 using support::Entry;
 using support::waitUntil;
 using support::World;
-
-namespace {
-
 using child::ChildEngine;
 using std::chrono::milliseconds;
 
@@ -362,3 +362,4 @@ TEST_F(ChildEngineTest, TheDeathOfItsParentLeavesNoChild) {
 }
 
 }  // namespace
+}  // namespace child_engine_test

@@ -10,10 +10,11 @@
 #include "engines/child/wire.h"
 #include "support.h"
 
+namespace child_messages_test {
+namespace {
+
 using namespace mooncake_kv;
 using namespace mooncake_kv::child;
-
-namespace {
 
 std::span<const uint8_t> payloadOf(std::span<const uint8_t> message) { return message.subspan(sizeof(MessageLength)); }
 
@@ -254,3 +255,4 @@ TEST(ChildOutput, EndlessOutputIsCut) {
 }
 
 }  // namespace
+}  // namespace child_messages_test

@@ -3,9 +3,10 @@
 
 #include "support.h"
 
-using namespace mooncake_kv;
-
+namespace copy_test {
 namespace {
+
+using namespace mooncake_kv;
 
 TEST(Copy, EveryAlignmentAndLengthAroundTheBorders) {
   constexpr size_t ROOM = 20'000;
@@ -23,3 +24,4 @@ TEST(Copy, EveryAlignmentAndLengthAroundTheBorders) {
 }
 
 }  // namespace
+}  // namespace copy_test

@@ -7,6 +7,9 @@
 
 #include "faulty_engine.h"
 
+namespace engine_host_test {
+namespace {
+
 using namespace mooncake_kv;
 using support::Actor;
 using support::FaultyEngine;
@@ -14,9 +17,6 @@ using support::Faults;
 using support::Gate;
 using support::waitUntil;
 using support::World;
-
-namespace {
-
 using std::chrono::milliseconds;
 
 Error unreachable() { return Error("UNREACHABLE", "master", "", "it does not answer", "Start it."); }
@@ -318,3 +318,4 @@ TEST(EngineHost, EachClassOfOperationsNeedsThreads) {
 }
 
 }  // namespace
+}  // namespace engine_host_test

@@ -16,11 +16,12 @@
 #include "faulty_engine.h"
 #include "support.h"
 
+namespace io_threads_test {
+namespace {
+
 using namespace mooncake_kv;
 using support::Gate;
 using support::waitUntil;
-
-namespace {
 
 IoThreads::Task taskOf(std::function<void()>& work) {
   return {[](const IoThreads::Task& task) { (*static_cast<std::function<void()>*>(task.subject))(); }, &work, 0, 0};
@@ -218,3 +219,4 @@ TEST(IoThreads, ThreadsOfAnEngineThatSpinsKeepToHalfOfTheProcessors) {
 }
 
 }  // namespace
+}  // namespace io_threads_test

@@ -3,10 +3,11 @@
 
 #include "support.h"
 
+namespace key_space_test {
+namespace {
+
 using namespace mooncake_kv;
 using support::Words;
-
-namespace {
 
 class KeySpaceTest : public testing::Test {
  protected:
@@ -95,3 +96,4 @@ TEST_F(KeySpaceTest, EntersAllMemoryOrNone) {
 }
 
 }  // namespace
+}  // namespace key_space_test

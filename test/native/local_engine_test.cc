@@ -4,12 +4,13 @@
 #include "engines/open_engine.h"
 #include "support.h"
 
+namespace local_engine_test {
+namespace {
+
 using namespace mooncake_kv;
 using support::Actor;
 using support::Entry;
 using support::World;
-
-namespace {
 
 constexpr uint64_t ROOM = 64 << 20;
 int poolNumber = 0;
@@ -290,3 +291,4 @@ TEST(OpenEngine, OptionsThatNoEngineAccepts) {
 }
 
 }  // namespace
+}  // namespace local_engine_test

@@ -8,12 +8,13 @@
 #include "engines/open_engine.h"
 #include "support.h"
 
+namespace local_stress_test {
+namespace {
+
 using namespace mooncake_kv;
 using support::Actor;
 using support::Entry;
 using support::World;
-
-namespace {
 
 constexpr int ACTORS = 3;
 constexpr int ROUNDS = 150;
@@ -78,3 +79,4 @@ TEST(LocalStress, ValuesAreRightOrAbsentAndTheBoundHolds) {
 }
 
 }  // namespace
+}  // namespace local_stress_test

@@ -10,9 +10,10 @@
 #include "core/populate.h"
 #include "support.h"
 
-using namespace mooncake_kv;
-
+namespace memory_test {
 namespace {
+
+using namespace mooncake_kv;
 
 TEST(MemoryTest, MemfdIsZeroedAlignedAndClosedWithItsLastHolder) {
   auto region = Memory::createMemfd(10'000);
@@ -119,3 +120,4 @@ TEST(MemoryTest, TheOwnersEndWaitsForThoseInside) {
 }
 
 }  // namespace
+}  // namespace memory_test

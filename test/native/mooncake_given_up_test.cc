@@ -10,6 +10,7 @@
 // Asked for by the address sanitizer: the interpreter is never ended, so it gives nothing back.
 extern "C" __attribute__((visibility("default"))) const char* __lsan_default_suppressions() { return "leak:libpython\n"; }
 
+namespace mooncake_given_up_test {
 namespace {
 
 using namespace mooncake_kv;
@@ -252,3 +253,4 @@ TEST_F(MooncakeGivenUp, SoIsTheTransferOfASingleValue) {
 }
 
 }  // namespace
+}  // namespace mooncake_given_up_test

@@ -9,6 +9,7 @@
 #include "engines/mooncake/master_address.h"
 #include "support.h"
 
+namespace mooncake_plan_test {
 namespace {
 
 using namespace mooncake_kv;
@@ -210,3 +211,4 @@ TEST(MasterAddress, SaysWhyItCannotBeReached) {
 }
 
 }  // namespace
+}  // namespace mooncake_plan_test

@@ -5,9 +5,10 @@
 #include "golden_encodings.h"
 #include "support.h"
 
-using namespace mooncake_kv;
-
+namespace pickle_encoder_test {
 namespace {
+
+using namespace mooncake_kv;
 
 std::vector<int32_t> tokensFrom(uint32_t first, uint32_t count) {
   std::vector<int32_t> tokens(count);
@@ -82,3 +83,4 @@ TEST(PickleEncoder, RefusesNonsenseInALongMessage) {
 }
 
 }  // namespace
+}  // namespace pickle_encoder_test

@@ -3,9 +3,10 @@
 
 #include "support.h"
 
-using namespace mooncake_kv;
-
+namespace sha256_test {
 namespace {
+
+using namespace mooncake_kv;
 
 std::string digest(Sha256Compress compress, const std::string& message) {
   std::vector<uint8_t> buffer(message.begin(), message.end());
@@ -40,3 +41,4 @@ TEST(Sha256, BothAgreeAtEveryLength) {
 }
 
 }  // namespace
+}  // namespace sha256_test

@@ -8,13 +8,14 @@
 
 #include "faulty_engine.h"
 
+namespace transit_test {
+namespace {
+
 using namespace mooncake_kv;
 using support::Actor;
 using support::Gate;
 using support::waitUntil;
 using support::Words;
-
-namespace {
 
 /** What all connections share. */
 struct Kept {
@@ -371,3 +372,4 @@ TEST(Transit, BuffersAreFewAndALargerOneTakesTheirPlace) {
 }
 
 }  // namespace
+}  // namespace transit_test

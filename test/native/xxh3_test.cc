@@ -4,9 +4,10 @@
 #include "golden_encodings.h"
 #include "support.h"
 
-using namespace mooncake_kv;
-
+namespace xxh3_test {
 namespace {
+
+using namespace mooncake_kv;
 
 std::vector<uint8_t> messageOf(size_t bytes) {
   std::vector<uint8_t> message(bytes);  // Exactly that long, so that a sanitizer sees every read past its end.
@@ -38,3 +39,4 @@ TEST(Xxh3, BothAgreeAtEveryLength) {
 }
 
 }  // namespace
+}  // namespace xxh3_test

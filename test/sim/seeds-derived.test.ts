@@ -7,7 +7,7 @@ import { derivedSeeds, runSeeds, seedText } from "./lib/seeds.ts";
 
 const RUNS = 3000;
 
-test(`${RUNS} runs with seeds from the commit`, { timeout: 240_000 }, () => {
+test(`${RUNS} runs with seeds from the commit`, { timeout: 1_200_000 }, () => {
   const text = seedText();
   const seeds = derivedSeeds(text, "second part", RUNS);
   console.log(`seeds from ${seeds[0]} on, out of "${text}"`);

@@ -58,4 +58,4 @@ test("a restart that cannot be announced is a death, not an unhandled rejection"
   expect([announced, gone]).toEqual([LIMITS.deathsMax, 1]);
   expect(errors.filter((text) => text === "restart not announced").length).toBe(LIMITS.deathsMax);
   expect(supervisor.running(ACTOR_LOADER)).toBe(false);
-}, 30_000);
+});

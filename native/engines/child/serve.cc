@@ -27,7 +27,7 @@ namespace mooncake_kv::child {
 
 namespace {
 
-constexpr std::chrono::milliseconds HELLO_TIMEOUT{10'000};
+constexpr std::chrono::milliseconds WELCOME_TIMEOUT{10'000};
 /** An engine that does not close by then is left as it is: the system takes everything back. */
 constexpr std::chrono::milliseconds CLOSE_TIMEOUT{5'000};
 constexpr int EXIT_PROTOCOL = 76;
@@ -39,7 +39,7 @@ class Control {
 
   /** The options of the hello, with a link for each thread; false when there was none of this version. */
   bool greet(EngineOptions& options, std::vector<Wire>& links) {
-    wire_.limit(HELLO_TIMEOUT);
+    wire_.limit(WELCOME_TIMEOUT);
     std::span<const uint8_t> message;
     std::vector<Descriptor> descriptors;
     if (wire_.receive(message, &descriptors) != Outcome::done) return false;

@@ -96,9 +96,9 @@ export async function roundWithDeath(
     ]);
   }
   await expect
-    .poll(() => runtime.supervisor.epoch(actor), { timeout: 30_000, interval: 5 })
+    .poll(() => runtime.supervisor.epoch(actor), { timeout: 120_000, interval: 5 })
     .toBe(epoch + 1);
-  await expect.poll(() => runtime.healthy(), { timeout: 30_000, interval: 5 }).toBe(true);
+  await expect.poll(() => runtime.healthy(), { timeout: 120_000, interval: 5 }).toBe(true);
   expect(restarts(runtime, actor)).toBe(before + 1);
   await settled(application);
 }

@@ -43,7 +43,7 @@ export function isRunning(pid: number): boolean {
 /** Waits for the one engine process, which must be another than `before`. */
 export async function engineChild(before = 0, parent: number = process.pid): Promise<number> {
   const others = (): number[] => engineChildren(parent).filter((pid) => pid !== before);
-  await expect.poll(() => others().length, { timeout: 30_000, interval: 5 }).toBe(1);
+  await expect.poll(() => others().length, { timeout: 120_000, interval: 5 }).toBe(1);
   const [pid = 0] = others();
   return pid;
 }

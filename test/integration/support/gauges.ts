@@ -40,7 +40,7 @@ export async function settled(application: Application): Promise<void> {
         inFlight: runtime.native.engineStatistics(runtime.engineId).batchesInFlight,
         ...gaugesAboveZero(runtime),
       }),
-      { timeout: 40_000, interval: 5 },
+      { timeout: 120_000, interval: 5 },
     )
     .toEqual({ idle: true, inFlight: 0 });
 }

@@ -72,9 +72,9 @@ export async function actorDies(
     }
   }
   await expect
-    .poll(() => runtime.supervisor.epoch(actor), { timeout: 30_000, interval: 5 })
+    .poll(() => runtime.supervisor.epoch(actor), { timeout: 120_000, interval: 5 })
     .toBe(epoch + 1);
-  await expect.poll(() => runtime.healthy(), { timeout: 30_000, interval: 5 }).toBe(true);
+  await expect.poll(() => runtime.healthy(), { timeout: 120_000, interval: 5 }).toBe(true);
   expect(restarts(runtime, actor)).toBe(before + 1);
   await expectUsed(world);
 }
