@@ -310,7 +310,7 @@ describe("API keys", () => {
     await guarded({ host: "0.0.0.0" }, warnings);
     expect(warnings).toEqual([expect.stringContaining("--api-key or MOONCAKE_KV_API_KEY")]);
     await guarded({ host: "0.0.0.0", ...keys }, warnings);
-    await guarded({ host: "localhost" }, warnings);
+    for (const host of ["localhost", "127.0.0.2"]) await guarded({ host }, warnings);
     expect(warnings).toHaveLength(1);
   });
 });

@@ -135,6 +135,14 @@ describe("texts", () => {
     expect(world.slots.freeSlots).toBe(8);
   });
 
+  test("a compressed body is none", async () => {
+    const { server } = await serve("ok");
+    const body = Buffer.from('{"prompt":"x"}');
+    const { status, error } = await exchange(server.port, ...post(body, "Content-Encoding: gzip"));
+    expect([status, error.code]).toEqual([415, "unsupported_media_type"]);
+    expect(error.message).toContain("Content-Encoding");
+  });
+
   test("a byte order mark before the JSON is none of it", async () => {
     const { post: ask } = await serve("ok");
     expect((await ask("/v1/completions", '\ufeff{"prompt":"x"}')).status).toBe(200);

@@ -1,4 +1,5 @@
 import type { FastifyReply } from "fastify";
+import type { Log } from "../../actors/step.ts";
 import type { FrontEnd } from "../front-end.ts";
 import { AnswerFormat, type AnswerFormatKind } from "./answer-format.ts";
 import type { AnswerRequest, ServedModel } from "./answer-request.ts";
@@ -14,6 +15,7 @@ export interface AnswerRoutePorts {
   readonly random: () => number;
   /** Unix time in milliseconds. */
   readonly wallClockMs: () => number;
+  readonly log: Log;
 }
 
 /**
@@ -45,6 +47,10 @@ export async function answer(
   off();
   // Nobody is there to read it.
   if (socket.destroyed) return reply.hijack();
+  if (result.failure !== null) {
+    const { status, code } = result.failure;
+    ports.log.warn({ request: id, status, code }, "an answer could not be finished");
+  }
   return sink.finish(result);
 }
 

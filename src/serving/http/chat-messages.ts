@@ -27,7 +27,11 @@ const MESSAGE_FIELDS: KnownFields = {
     "audio",
     "reasoning",
     "reasoning_content",
+    "reasoning_details",
     "tool_call_id",
+    "cache_control",
+    "metadata",
+    "id",
   ],
 };
 const PART_FIELDS: KnownFields = {

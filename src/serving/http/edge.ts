@@ -34,7 +34,7 @@ export function prepareEdge(server: FastifyInstance, ports: EdgePorts): void {
     const asked = accessRequest(request);
     // First, so that a page may read why it is refused.
     reply.headers(access.corsHeaders(asked));
-    checkHostHeader(request);
+    checkHeaders(request);
     access.check(asked);
     const preflight = access.preflight(asked);
     if (preflight !== null) {
@@ -78,10 +78,16 @@ function accessRequest({ method, headers, routeOptions }: FastifyRequest): Acces
   return { method, route: routeOptions.url, headers };
 }
 
-/** Node would refuse it with an empty answer. */
-function checkHostHeader({ raw, headers }: FastifyRequest): void {
-  if (headers.host !== undefined || raw.httpVersion === "1.0") return;
-  throw new ApiError(400, "The header 'Host' is missing. Send it.", "invalid_request");
+/** What Node would refuse with an empty answer, and what would be read as another text. */
+function checkHeaders({ raw, headers }: FastifyRequest): void {
+  if (headers.host === undefined && raw.httpVersion !== "1.0") {
+    throw new ApiError(400, "The header 'Host' is missing. Send it.", "invalid_request");
+  }
+  const encoding = headers["content-encoding"] ?? "identity";
+  if (encoding.toLowerCase() !== "identity") {
+    const text = "The body must not be compressed. Leave out the header 'Content-Encoding'.";
+    throw new ApiError(415, text, "unsupported_media_type");
+  }
 }
 
 /** Until the answer is sent or nobody is there to read it. */

@@ -24,7 +24,6 @@ export interface RoutePorts extends AnswerRoutePorts {
   readonly resetCache: ((request: CacheResetRequest) => Promise<CacheResetAnswer>) | null;
   /** Adds POST /debug/drop_local_cache and GET /debug/state. */
   readonly debugRoutes: boolean;
-  readonly log: Log;
 }
 
 export function addRoutes(server: FastifyInstance, ports: RoutePorts): void {
