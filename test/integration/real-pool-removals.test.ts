@@ -29,8 +29,8 @@ const BLOCKS = 64;
 const PROMPT = { seed: 1, blocks: BLOCKS };
 const POOL_BYTES = BLOCKS * VALUE_BYTES + 8 * MIB;
 /** As many loads have to be hit amid their transfer, in at most so many tries. */
-const HITS = 3;
-const TRIES = Number(process.env["REMOVAL_TRIES"] ?? 40);
+const HITS = 2;
+const TRIES = 60;
 const TEST_TIMEOUT_MS = 300_000;
 
 let folder: string;
@@ -88,9 +88,17 @@ class Loads {
     if (differing > 0) this.wrong++;
     else if (kept < found) this.cut++;
   }
-  report(who: string): void {
-    process.stdout.write(`${who}: ${this.tries} loads, ${this.cut} cut, ${this.wrong} wrong\n`);
+  toString(): string {
+    return `${this.tries} loads, ${this.cut} cut, ${this.wrong} wrong`;
   }
+}
+
+/** Asks for the prompt; `disturb` runs when its load has begun. */
+async function disturbed(reader: PoolLoop, disturb: () => Promise<unknown>): Promise<LoopAnswer> {
+  let disturbing: Promise<unknown> = Promise.resolve();
+  const answer = await reader.request(PROMPT, () => (disturbing = disturb()));
+  await disturbing;
+  return answer;
 }
 
 test(
@@ -98,23 +106,19 @@ test(
   async () => {
     const reader = await joinPool();
     const loads = new Loads();
-    await save(reader);
-    const began = performance.now();
-    expect(await reader.request(PROMPT)).toMatchObject({ kept: BLOCKS * LOOP_BLOCK, differing: 0 });
-    const undisturbedMs = performance.now() - began;
     while (loads.cut < HITS && loads.tries < TRIES) {
       await save(reader);
-      const answer = reader.request(PROMPT);
-      // Spread over the time that a whole request takes.
-      await sleep((undisturbedMs * ((loads.tries * 7) % 20)) / 20);
-      reader.process.kill("SIGSTOP");
-      await removeAndFill();
-      reader.process.kill("SIGCONT");
-      loads.add(await answer);
+      const answer = await disturbed(reader, async () => {
+        // Spread over what 32 MiB take.
+        await sleep((loads.tries * 7) % 20);
+        reader.process.kill("SIGSTOP");
+        await removeAndFill();
+        reader.process.kill("SIGCONT");
+      });
+      loads.add(answer);
     }
-    loads.report("stopped, the wheel's client");
-    expect(loads.wrong).toBe(0);
-    expect(loads.cut).toBeGreaterThan(0);
+    expect(loads.wrong, String(loads)).toBe(0);
+    expect(loads.cut, String(loads)).toBeGreaterThan(0);
     expect(await reader.stop()).toBe(0);
   },
   TEST_TIMEOUT_MS,
@@ -129,16 +133,18 @@ test(
       await save(reader);
       const release = keepProcessorsBusy();
       try {
-        const answer = reader.request(PROMPT);
-        await sleep(200 + ((loads.tries * 7) % 20) * 100);
-        await removeAndFill();
-        loads.add(await answer);
+        const answer = await disturbed(reader, async () => {
+          await sleep(20 + ((loads.tries * 7) % 20) * 20);
+          await removeAndFill();
+          release();
+        });
+        loads.add(answer);
       } finally {
         release();
       }
     }
-    loads.report("starved, the wheel's client");
-    expect(loads.wrong).toBe(0);
+    expect(loads.wrong, String(loads)).toBe(0);
+    expect(loads.cut, String(loads)).toBeGreaterThan(0);
     expect(await reader.stop()).toBe(0);
   },
   TEST_TIMEOUT_MS,
@@ -150,9 +156,16 @@ test(
     const [short, long, other] = [await joinPool(), await joinPool(), await joinPool()];
     const loads = new Loads();
     await save(short);
-    const answers = [short.request(PROMPT), long.request(PROMPT)];
-    await sleep(20);
-    for (const { process: reader } of [short, long]) reader.kill("SIGSTOP");
+    const stopped: Promise<unknown>[] = [];
+    const answers = [short, long].map((reader) => {
+      let begun = (): void => undefined;
+      stopped.push(new Promise<void>((resolve) => (begun = resolve)));
+      return reader.request(PROMPT, () => {
+        reader.process.kill("SIGSTOP");
+        begun();
+      });
+    });
+    await Promise.all(stopped);
     let isReset = false;
     const reset = other.reset(true).finally(() => (isReset = true));
     await sleep(1_000);
@@ -164,8 +177,7 @@ test(
     expect(await other.request({ seed: 2, blocks: BLOCKS })).toMatchObject({ differing: 0 });
     long.process.kill("SIGCONT");
     for (const answer of answers) loads.add(await answer);
-    loads.report("stopped, another member");
-    expect(loads.wrong).toBe(0);
+    expect(loads.wrong, String(loads)).toBe(0);
     // In less time than a lease lasts the pool is not emptied.
     const hasty = await joinPool([], { save_timeout_ms: 2_000 });
     await save(short);

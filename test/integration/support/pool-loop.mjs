@@ -90,6 +90,7 @@ async function match(id) {
   }
 }
 
+const say = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`);
 let requests = 0;
 /**
  * A whole request: looked up, loaded what there is (unless `reuse` is false), the rest computed and saved, ended. Tells what was
@@ -106,7 +107,8 @@ async function request({ seed, blocks: chunks, reuse = true }) {
   for (const block of blocks) wordsOf(block).fill(0);
   scheduler.updateStateAfterAlloc(id, [blocks], given);
   let kept = given;
-  for (let loading = given > 0; loading;) {
+  for (let loading = given > 0, told = false; loading; told = true) {
+    if (!told) say({ event: "loading" });
     const { finishedRecving, failedLoads, abandonedRecving } = await step();
     kept = failedLoads.find((each) => each.id === id)?.keptTokens ?? kept;
     if (abandonedRecving.includes(id)) {
@@ -168,7 +170,6 @@ async function answerTo(command) {
   throw new Error(`no such command: ${JSON.stringify(command)}`);
 }
 
-const say = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`);
 say({ ready: true });
 for await (const line of createInterface({ input: process.stdin }))
   say({ answer: await answerTo(JSON.parse(line)) });

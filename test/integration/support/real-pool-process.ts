@@ -47,6 +47,7 @@ export class PoolLoop {
   readonly process;
   readonly #answers: AsyncIterator<string>;
   readonly #ended: Promise<number | null>;
+  #onLoading = (): void => undefined;
   #log = "";
 
   private constructor(options: LoopOptions) {
@@ -71,8 +72,9 @@ export class PoolLoop {
     return loop;
   }
 
-  /** A whole request: what the pool has is loaded, the rest computed and saved. */
-  request(request: LoopRequest): Promise<LoopAnswer> {
+  /** A whole request: what the pool has is loaded, the rest computed and saved. `onLoading`: its load begins. */
+  request(request: LoopRequest, onLoading = (): void => undefined): Promise<LoopAnswer> {
+    this.#onLoading = onLoading;
     return this.#ask({ do: "request", ...request });
   }
   /** Tokens of a prompt that the pool has. */
@@ -113,8 +115,12 @@ export class PoolLoop {
     return (await this.#next()) as Answer;
   }
   async #next(): Promise<unknown> {
-    const { value, done } = await this.#answers.next();
-    if (done === true) throw new Error(`the loop has ended:\n${this.#log.slice(-3000)}`);
-    return (JSON.parse(value) as { answer?: unknown }).answer;
+    for (;;) {
+      const { value, done } = await this.#answers.next();
+      if (done === true) throw new Error(`the loop has ended:\n${this.#log.slice(-3000)}`);
+      const line = JSON.parse(value) as { answer?: unknown; event?: string };
+      if (line.event !== "loading") return line.answer;
+      this.#onLoading();
+    }
   }
 }
