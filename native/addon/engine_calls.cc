@@ -45,11 +45,14 @@ ControlRequest readRequest(napi_env env, napi_value value) {
   } else if (operation == "removePrefix") {
     with(ControlOperation::removePrefix, "prefix");
     request.force = options.boolean("force");
+    request.keepChecksums = options.boolean("keepChecksums");
   } else if (operation == "removeCachePrefix") {
     with(ControlOperation::removeCachePrefix, "prefix");
+    request.keepChecksums = options.boolean("keepChecksums");
   } else if (operation == "removeAll") {
     with(ControlOperation::removeAll, nullptr);
     request.force = options.boolean("force");
+    request.keepChecksums = options.boolean("keepChecksums");
   } else if (operation == "keys") {
     with(ControlOperation::keys, "prefix");
     request.limit = static_cast<uint64_t>(options.integer("limit", 0, INT32_LAST));

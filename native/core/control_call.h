@@ -43,6 +43,11 @@ struct ControlRequest {
   std::vector<uint8_t> value{};
   uint64_t limit = 0;
   bool force = false;
+  /**
+   * Removals: keys of checksums stay. A checksum must not go before its value: that would be used unchecked. Engines that store
+   * none need not look.
+   */
+  bool keepChecksums = false;
 };
 
 struct ControlReply {

@@ -40,4 +40,6 @@ std::string startPattern(std::string_view text) {
   return pattern;
 }
 
+std::string withoutChecksums(const std::string& pattern) { return "^(?!.*" + std::string(CHECKSUM_MARK) + ")" + pattern.substr(1); }
+
 }  // namespace mooncake_kv

@@ -244,16 +244,26 @@ export interface EngineStatus {
   readonly callsInFlight: number;
 }
 
+export interface RemovalManner {
+  readonly force: boolean;
+  /** Keys of values' checksums stay: they must not go before the values, which would be used unchecked. */
+  readonly keepChecksums: boolean;
+}
+
 export type EngineCallRequest =
   | { readonly operation: "getValue"; readonly key: string }
   /** If the key is absent. 1 byte to 1 MiB, copied. */
   | { readonly operation: "putValue"; readonly key: string; readonly value: Uint8Array }
   /** Removals with `force` take keys that a reader has leased too, where the engine knows leases. */
   | { readonly operation: "removeKey"; readonly key: string; readonly force: boolean }
-  | { readonly operation: "removePrefix"; readonly prefix: string; readonly force: boolean }
+  | ({ readonly operation: "removePrefix"; readonly prefix: string } & RemovalManner)
   /** The keys that `hasCachePrefix` names; never by force. */
-  | { readonly operation: "removeCachePrefix"; readonly prefix: string }
-  | { readonly operation: "removeAll"; readonly force: boolean }
+  | {
+      readonly operation: "removeCachePrefix";
+      readonly prefix: string;
+      readonly keepChecksums: boolean;
+    }
+  | ({ readonly operation: "removeAll" } & RemovalManner)
   | { readonly operation: "keys"; readonly prefix: string; readonly limit: number }
   | { readonly operation: "health" };
 

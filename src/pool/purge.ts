@@ -1,7 +1,7 @@
 import { fail } from "../errors.ts";
-import { cachePrefixPattern } from "../store/key-names.ts";
+import { cachePrefixPattern, withoutChecksums } from "../store/key-names.ts";
 import { askStore } from "./store-client.ts";
-import type { StoreClientOptions } from "./store-client.ts";
+import type { StoreAnswer, StoreClientOptions } from "./store-client.ts";
 
 export interface PurgeRequest {
   /** The deployment's cache_prefix; null: every key of the tenant. */
@@ -13,23 +13,28 @@ export interface PurgeRequest {
   readonly force: boolean;
 }
 
-/** Removes keys; returns how many. Throws INVALID_VALUE for an empty prefix, BROKEN_INVARIANT when the master refuses. */
+/**
+ * Removes keys; returns how many. Checksums go when no value is left, so that none is used unchecked for want of its own; `valuesLeft`
+ * is asked for that. Throws INVALID_VALUE for an empty prefix, BROKEN_INVARIANT when the master refuses.
+ */
 export async function purgePool(
   client: StoreClientOptions,
   request: PurgeRequest,
+  valuesLeft: () => Promise<boolean>,
 ): Promise<number> {
-  if (request.prefix === "")
+  const { prefix, force } = request;
+  if (prefix === "")
     fail("INVALID_VALUE", "--prefix", "", "is empty", "Name the cache_prefix of the deployment.");
-  const { removed = -1 } = await askStore(
-    client,
-    request.prefix === null
-      ? { action: "removeAll", force: request.force }
-      : {
-          action: "removeMatching",
-          pattern: cachePrefixPattern(request.prefix),
-          force: request.force,
-        },
-  );
-  if (removed >= 0) return removed;
-  return fail("CLOSED", "the master", removed, "refused to remove the keys", "Look at its log.");
+  if (prefix === null) return removed(await askStore(client, { action: "removeAll", force }));
+  const pattern = cachePrefixPattern(prefix);
+  const remove = async (matching: string): Promise<number> =>
+    removed(await askStore(client, { action: "removeMatching", pattern: matching, force }));
+  if (force) return await remove(pattern);
+  const values = await remove(withoutChecksums(pattern));
+  return (await valuesLeft()) ? values : values + (await remove(pattern));
+}
+
+function removed({ removed: count = -1 }: StoreAnswer): number {
+  if (count >= 0) return count;
+  return fail("CLOSED", "the master", count, "refused to remove the keys", "Look at its log.");
 }

@@ -57,10 +57,16 @@ export class EngineCalls {
     return answer(reply, reply.count === 1 ? "stored" : "present");
   }
 
-  /** Never by force: what a reader has leased or is reading stays. */
-  async remove(scope: RemovalScope, timeoutMs: number): Promise<EngineAnswer<Removal>> {
+  /** Never by force: what a reader has leased or is reading stays. `keepChecksums`: see RemovalManner. */
+  async remove(
+    scope: RemovalScope,
+    keepChecksums: boolean,
+    timeoutMs: number,
+  ): Promise<EngineAnswer<Removal>> {
     const request =
-      scope.operation === "removeCachePrefix" ? scope : ({ ...scope, force: false } as const);
+      scope.operation === "removeCachePrefix"
+        ? { ...scope, keepChecksums }
+        : ({ ...scope, keepChecksums, force: false } as const);
     const reply = await this.call(request, timeoutMs);
     return answer(reply, { removed: reply.count, kept: reply.kept < 0 ? null : reply.kept });
   }
@@ -78,13 +84,19 @@ export class EngineCalls {
     timeoutMs: number,
     force = false,
   ): Promise<EngineAnswer<number>> {
-    const reply = await this.call({ operation: "removePrefix", prefix, force }, timeoutMs);
+    const reply = await this.call(
+      { operation: "removePrefix", prefix, force, keepChecksums: false },
+      timeoutMs,
+    );
     return answer(reply, reply.count);
   }
 
   /** How many keys were removed. `force`: leased ones too, where the engine knows leases. */
   async removeAll(force: boolean, timeoutMs: number): Promise<EngineAnswer<number>> {
-    const reply = await this.call({ operation: "removeAll", force }, timeoutMs);
+    const reply = await this.call(
+      { operation: "removeAll", force, keepChecksums: false },
+      timeoutMs,
+    );
     return answer(reply, reply.count);
   }
 

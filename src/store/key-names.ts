@@ -3,6 +3,8 @@
 /** Follows a model's name and an `@` in the keys of blocks. */
 const BLOCKS = "tp_rank:|store_tp:|store_pp:";
 const IDENTITY = "mooncake-kv-identity";
+/** In the keys of what members know about a value, behind the value's own key. */
+const CHECKSUM_MARK = "#xxh3";
 
 /**
  * A pattern (ECMAScript, for the master too) of the keys of all deployments with this cache_prefix: `prefix@model`, then ranks, the
@@ -11,6 +13,15 @@ const IDENTITY = "mooncake-kv-identity";
  */
 export function cachePrefixPattern(cachePrefix: string): string {
   return `^${quoted(cachePrefix)}@(?!${BLOCKS})[^@]+@(${BLOCKS}|${IDENTITY}$)`;
+}
+
+/** The same pattern, without the keys of checksums. */
+export function withoutChecksums(pattern: string): string {
+  return `^(?!.*${CHECKSUM_MARK})${pattern.slice(1)}`;
+}
+
+export function isChecksumKey(key: string): boolean {
+  return key.includes(CHECKSUM_MARK);
 }
 
 /** Whether `cachePrefixPattern` matches the key. */

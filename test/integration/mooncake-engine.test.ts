@@ -167,7 +167,7 @@ test("a cache_prefix names the keys of its own deployments, whatever letters it 
   const ranks = "tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00ff";
   const own = [
     `${prefix}@model@${ranks}`,
-    `${prefix}@model@${ranks}@beside`,
+    `${prefix}@model@${ranks}#xxh3`,
     `${prefix}@model@store_tp:2@store_pp:1@store_format:f@${ranks}`,
     `${prefix}@model@mooncake-kv-identity`,
   ];
@@ -182,10 +182,12 @@ test("a cache_prefix names the keys of its own deployments, whatever letters it 
   for (const key of [...own, ...others]) await calls.putValue(key, value, TIMEOUT_MS);
   const scope = { operation: "removeCachePrefix", prefix } as const;
   expect(await python.exist(own.slice(0, 1))).toEqual([1]);
-  expect(await calls.remove(scope, TIMEOUT_MS)).toEqual({
-    ok: true,
-    value: { removed: 3, kept: null },
-  });
+  const removed = (count: number) => ({ ok: true, value: { removed: count, kept: null } });
+  expect(await calls.remove(scope, true, TIMEOUT_MS)).toEqual(removed(2));
+  expect(await python.exist(own.slice(1, 3))).toEqual([1, 0]);
+  await calls.removeKey(own[1] ?? "", TIMEOUT_MS, true);
+  await calls.putValue(own[1] ?? "", value, TIMEOUT_MS);
+  expect(await calls.remove(scope, false, TIMEOUT_MS)).toEqual(removed(1));
   expect(await python.exist([...own, ...others])).toEqual([1, 0, 0, 0, 1, 1, 1, 1, 1, 1]);
   await calls.removeAll(true, TIMEOUT_MS);
 });

@@ -70,7 +70,7 @@ test("values of single keys are stored once, read, listed and removed", async ()
   await calls.putValue("b/@m@tp_rank:0@ff", text("of a prefix"), TIMEOUT_MS);
   await calls.putValue("b/@tp_rank:0@ff", text("of a model"), TIMEOUT_MS);
   const ofPrefix = { operation: "removeCachePrefix", prefix: "b/" } as const;
-  expect(await calls.remove(ofPrefix, TIMEOUT_MS)).toEqual({
+  expect(await calls.remove(ofPrefix, false, TIMEOUT_MS)).toEqual({
     ok: true,
     value: { removed: 1, kept: 0 },
   });

@@ -123,7 +123,7 @@ TEST(ChildMessages, OptionsErrorsAndCallsArriveWhole) {
   writeOptions(writer, LocalOptions{.poolName = "p", .bytesMax = 5, .ioThreads = 3, .verifyChecksums = true});
   writeError(writer, Error("CONFIGURATION", "field", "value", "problem", "remedy"));
   controlReplyFields(writer, ControlReply{.status = -3, .count = -4, .kept = -1, .value = {1, 0, 2}, .keys = {"", "b"}, .text = "said"});
-  controlRequestFields(writer, ControlRequest{.operation = ControlOperation::keys, .key = "k", .value = {9}, .limit = 7, .force = true});
+  controlRequestFields(writer, ControlRequest{.operation = ControlOperation::keys, .key = "k", .value = {9}, .limit = 7, .force = true, .keepChecksums = true});
   EXPECT_THROW(writeOptions(writer, ChildOptions{}), std::logic_error);
 
   Reader reader(payloadOf(writer.finish()));
@@ -155,6 +155,7 @@ TEST(ChildMessages, OptionsErrorsAndCallsArriveWhole) {
   EXPECT_EQ(request.operation, ControlOperation::keys);
   EXPECT_EQ(request.limit, 7u);
   EXPECT_TRUE(request.force);
+  EXPECT_TRUE(request.keepChecksums);
 }
 
 TEST(ChildWire, LargeMessagesAndSeveralAtOnceStayWhole) {

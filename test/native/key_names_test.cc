@@ -33,6 +33,17 @@ TEST(KeyNames, AModelOfThatNameIsNoPrefix) {
   expectPrefix("X@mooncake-kv-identity", "X", false);
 }
 
+TEST(KeyNames, ChecksumsMayBeLeftOut) {
+  const std::string value = "X@model@" + RANKS, mark = value + "#xxh3", checksum = mark + "=00ff";
+  for (const std::string& pattern : {cachePrefixPattern("X"), startPattern("X@m"), startPattern("")}) {
+    for (const std::string& key : {value, mark, checksum}) {
+      EXPECT_TRUE(std::regex_search(key, std::regex(pattern)));
+      EXPECT_EQ(std::regex_search(key, std::regex(withoutChecksums(pattern))), key == value) << key;
+    }
+    EXPECT_FALSE(std::regex_search("Y@" + RANKS, std::regex(withoutChecksums(startPattern("X@m")))));
+  }
+}
+
 TEST(KeyNames, PrefixesOfPrefixesAreOthers) {
   expectPrefix("X2@model@" + RANKS, "X", false);
   expectPrefix("aX@model@" + RANKS, "X", false);

@@ -45,7 +45,8 @@ class Pool {
     const quiet = (): void => undefined;
     return resetPool({
       calls: {
-        remove: async (scope) => this.failure ?? { ok: true, value: this.#remove(scope) },
+        remove: async (scope, keepChecksums) =>
+          this.failure ?? { ok: true, value: this.#remove(scope, keepChecksums) },
       },
       tables: this.tables,
       cachePrefix: "p",
@@ -62,8 +63,10 @@ class Pool {
     });
   }
 
-  #remove(scope: RemovalScope): Removal {
-    const wanted = [...this.keys].filter((key) => isIn(scope, key));
+  #remove(scope: RemovalScope, keepChecksums: boolean): Removal {
+    const wanted = [...this.keys].filter(
+      (key) => isIn(scope, key) && !(keepChecksums && key.includes("#xxh3")),
+    );
     const gone = wanted.filter((key) => (this.leases.get(key) ?? 0) <= this.nowMs);
     for (const key of gone) this.keys.delete(key);
     return { removed: gone.length, kept: this.tells ? wanted.length - gone.length : null };
@@ -122,6 +125,21 @@ describe.each([true, false])("the engine tells what it kept: %s", (tells) => {
     expect(pool.keys).toContain("p@m@tp_rank:0@b");
     expect(pool.nowMs).toBeLessThan(3500);
   });
+});
+
+test("a block that is leased keeps its checksum, which nobody has leased, until it goes", async () => {
+  const pool = new Pool();
+  pool.tells = false;
+  const [block, checksum] = ["p@m@tp_rank:0@b", "p@m@tp_rank:0@b#xxh3=00"];
+  pool.keys.add(checksum);
+  pool.leases.set(block, 8_000);
+  expect(await pool.reset(false, 5_000)).toMatchObject({ reason: "KEYS_LEFT" });
+  expect([pool.keys.has(block), pool.keys.has(checksum)]).toEqual([true, true]);
+  pool.afterSleep = () => {
+    if (pool.keys.has(block)) expect(pool.keys).toContain(checksum);
+  };
+  expect(await pool.reset(false)).toMatchObject({ acknowledged: true });
+  expect([pool.keys.has(block), pool.keys.has(checksum)]).toEqual([false, false]);
 });
 
 test("keys that stay are a NACK when the time is over", async () => {

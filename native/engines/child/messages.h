@@ -55,7 +55,7 @@ void statisticsFields(Archive& archive, Statistics&& numbered) {
 
 template <typename Archive, typename Request>
 void controlRequestFields(Archive& archive, Request&& request) {
-  archive(request.operation, request.key, request.value, request.limit, request.force);
+  archive(request.operation, request.key, request.value, request.limit, request.force, request.keepChecksums);
 }
 
 template <typename Archive, typename Reply>

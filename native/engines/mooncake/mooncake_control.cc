@@ -20,11 +20,11 @@ ControlReply MooncakeEngine::control(const ControlRequest& request) {
       return result < 0 ? failed(result, "remove") : ControlReply{.count = 1};
     }
     case ControlOperation::removePrefix:
-      return removed(request.key.empty() ? store().removeAll(request.force) : store().removeMatching(startPattern(request.key), request.force));
+      return removeMatching(startPattern(request.key), request);
     case ControlOperation::removeCachePrefix:
-      return removed(store().removeMatching(cachePrefixPattern(request.key), false));
+      return removeMatching(cachePrefixPattern(request.key), request);
     case ControlOperation::removeAll:
-      return removed(store().removeAll(request.force));
+      return removeMatching(startPattern(""), request);
     case ControlOperation::keys:
       return {.status = code::ENGINE_ERROR,
               .text = "the store cannot list keys; its master does, at http://HOST:METRICS_PORT/get_all_keys"};
@@ -62,7 +62,12 @@ ControlReply MooncakeEngine::putValue(const std::string& key, const std::vector<
   return failed(result, "put");
 }
 
-ControlReply MooncakeEngine::removed(int64_t count) { return count < 0 ? failed(count, "remove") : ControlReply{.count = count, .kept = KEPT_UNKNOWN}; }
+ControlReply MooncakeEngine::removeMatching(const std::string& pattern, const ControlRequest& request) {
+  const bool all = pattern == startPattern("") && !request.keepChecksums;
+  const int64_t count = all ? store().removeAll(request.force)
+                            : store().removeMatching(request.keepChecksums ? withoutChecksums(pattern) : pattern, request.force);
+  return count < 0 ? failed(count, "remove") : ControlReply{.count = count, .kept = KEPT_UNKNOWN};
+}
 
 ControlReply MooncakeEngine::failed(int64_t wheelCode, const char* call) {
   const std::string text = std::string(call) + " answered " + std::to_string(wheelCode);

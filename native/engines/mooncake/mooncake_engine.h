@@ -73,7 +73,7 @@ class MooncakeEngine final : public Engine {
 
   ControlReply getValue(const std::string& key, Pool::Visit& visit);
   ControlReply putValue(const std::string& key, const std::vector<uint8_t>& value, Pool::Visit& visit);
-  ControlReply removed(int64_t count);
+  ControlReply removeMatching(const std::string& pattern, const ControlRequest& request);
   ControlReply failed(int64_t wheelCode, const char* call);
 
   const MooncakeOptions options_;

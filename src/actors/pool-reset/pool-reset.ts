@@ -55,19 +55,33 @@ async function drain(parts: PoolResetParts, deadlineMs: number): Promise<ResetAn
   }
 }
 
+/** Blocks first and what members know about them last: a block that stays must not lose its checksum, and be used unchecked. */
 async function remove(parts: PoolResetParts, deadlineMs: number): Promise<ResetAnswer> {
+  const leasesEndMs = parts.nowMs() + LEASE_MS;
+  const blocks = await removeRounds(parts, true, leasesEndMs, deadlineMs);
+  if (!blocks.acknowledged) return blocks;
+  const all = await removeRounds(parts, false, 0, deadlineMs);
+  return all.acknowledged ? { ...all, removedKeys: blocks.removedKeys + all.removedKeys } : all;
+}
+
+async function removeRounds(
+  parts: PoolResetParts,
+  keepChecksums: boolean,
+  leasesEndMs: number,
+  deadlineMs: number,
+): Promise<ResetAnswer> {
   const { calls, nowMs } = parts;
   const scopes = resetScope(parts);
-  const leasesEndMs = nowMs() + LEASE_MS;
   let removedKeys = 0;
   for (let round = 0; ; round++) {
     const roundBeganMs = nowMs();
     let removedNow = 0;
     let kept: number | null = 0;
     for (const scope of scopes) {
-      const answer = await calls.remove(scope, Math.max(1, Math.ceil(deadlineMs - nowMs())));
+      const leftMs = Math.max(1, Math.ceil(deadlineMs - nowMs()));
+      const answer = await calls.remove(scope, keepChecksums, leftMs);
       // The engine has answered before: it is the time of the reset that is over.
-      if (!answer.ok && answer.code === EngineCode.TIMED_OUT && round > 0)
+      if (!answer.ok && answer.code === EngineCode.TIMED_OUT && (round > 0 || !keepChecksums))
         return keysLeft(parts, removedKeys);
       if (!answer.ok) return engineFailed(answer);
       removedNow += answer.value.removed;

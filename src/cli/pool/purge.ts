@@ -1,7 +1,7 @@
 import { createInterface } from "node:readline/promises";
 import { fail, MooncakeKvError } from "../../errors.ts";
 import { purgePool } from "../../pool/purge.ts";
-import { hasCachePrefix, longerCachePrefix } from "../../store/key-names.ts";
+import { hasCachePrefix, isChecksumKey, longerCachePrefix } from "../../store/key-names.ts";
 import { choosePool } from "./target.ts";
 import type { PoolTarget, TargetFlags } from "./target.ts";
 
@@ -37,7 +37,11 @@ export async function purge(flags: PurgeFlags): Promise<void> {
       return;
     }
   }
-  const removed = await purgePool(await target.client(), { prefix, force });
+  const removed = await purgePool(
+    await target.client(),
+    { prefix, force },
+    async () => ((await findKeys(target, prefix))?.values ?? 0) > 0,
+  );
   const left = await findKeys(target, prefix);
   if (flags.json === true)
     process.stdout.write(`${JSON.stringify({ prefix, removed, left: left?.count ?? null })}\n`);
@@ -67,6 +71,8 @@ function wanted(flags: PurgeFlags): string | null {
 
 interface FoundKeys {
   readonly count: number;
+  /** Of these, keys that are no checksum's. */
+  readonly values: number;
   /** Longer prefixes whose keys begin with this one and an @, and were left alone. */
   readonly longerPrefixes: readonly string[];
 }
@@ -77,17 +83,19 @@ const LONGER_SHOWN = 8;
 async function findKeys(target: PoolTarget, prefix: string | null): Promise<FoundKeys | null> {
   try {
     const keys = await target.admin.keys();
-    if (prefix === null) return { count: keys.length, longerPrefixes: [] };
+    if (prefix === null) return { count: keys.length, values: keys.length, longerPrefixes: [] };
     const longer = new Set<string>();
-    let count = 0;
+    let [count, values] = [0, 0];
     for (const key of keys) {
-      if (hasCachePrefix(key, prefix)) count++;
-      else if (longer.size < LONGER_SHOWN) {
+      if (hasCachePrefix(key, prefix)) {
+        count++;
+        if (!isChecksumKey(key)) values++;
+      } else if (longer.size < LONGER_SHOWN) {
         const other = longerCachePrefix(key, prefix);
         if (other !== null) longer.add(other);
       }
     }
-    return { count, longerPrefixes: [...longer].toSorted() };
+    return { count, values, longerPrefixes: [...longer].toSorted() };
   } catch (error) {
     if (error instanceof MooncakeKvError) return null;
     throw error;
