@@ -96,7 +96,9 @@ class Loads {
 /** Asks for the prompt; `disturb` runs when its load has begun. */
 async function disturbed(reader: PoolLoop, disturb: () => Promise<unknown>): Promise<LoopAnswer> {
   let disturbing: Promise<unknown> = Promise.resolve();
-  const answer = await reader.request(PROMPT, () => (disturbing = disturb()));
+  const answer = await reader.request(PROMPT, () => {
+    disturbing = disturb();
+  });
   await disturbing;
   return answer;
 }
