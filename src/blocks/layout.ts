@@ -82,6 +82,11 @@ export const REQUEST_COMPUTED_TOKENS = 18;
 /** Generated tokens that are in the token row; published with Atomics.store, pairs with the owner's Atomics.load. */
 export const REQUEST_OUTPUT_TOKENS_WORD = 19;
 export const REQUEST_STATUS = 20;
+/**
+ * Counts the lives of all requests that had the slot: one more with each request, and with each preemption. Never set back, so
+ * that two lives of a slot never share a number while anybody remembers the first.
+ */
+export const REQUEST_LIFE = 24;
 
 /** Line 2 — written by the scheduler side: first page of the block row of each group. */
 export const REQUEST_BLOCK_PAGE = 32;
@@ -154,6 +159,8 @@ export const JOB_STORE_ID = 9;
 export const JOB_LIVE_WORD = 10;
 /** Bits: one for each rank whose worker side has to report. */
 export const JOB_RANKS = 11;
+/** REQUEST_LIFE when the job was written: what was saved in one life may have left the pool before the next saves it. */
+export const JOB_LIFE = 12;
 /** Bits: one for each rank that was handed the job. A restarted scheduler cancels others: a save's step may never have run. */
 export const JOB_HANDED_OUT = 13;
 /** Counts the uses of the record; messages about a job carry it, so that a late copy never counts for the record's next job. */

@@ -9,6 +9,7 @@ import {
   JOB_KIND,
   JOB_KIND_LOAD,
   JOB_KIND_SAVE,
+  JOB_LIFE,
   JOB_LIVE_WORD,
   JOB_LOCAL_TOKENS,
   JOB_PROMPT_TOKENS,
@@ -22,6 +23,7 @@ import {
   NONE,
   REQUEST_GENERATION,
   REQUEST_HASH_PAGE,
+  REQUEST_LIFE,
 } from "../blocks/layout.ts";
 import { savePagesMax } from "../blocks/capacities.ts";
 import { brokenInvariant } from "../errors.ts";
@@ -234,6 +236,7 @@ export class Jobs {
     this.#write(job, JOB_KIND, kind);
     this.#write(job, JOB_SLOT, slot);
     this.#write(job, JOB_GENERATION, tables.requests[request + REQUEST_GENERATION]!);
+    this.#write(job, JOB_LIFE, tables.requests[request + REQUEST_LIFE]!);
     this.#write(job, JOB_CHUNK_FIRST, first);
     this.#write(job, JOB_CHUNKS, chunks);
     this.#write(job, JOB_HASH_PAGE, tables.requests[request + REQUEST_HASH_PAGE]!);

@@ -5,6 +5,7 @@ import {
   REQUEST_FLAG_NO_REUSE,
   REQUEST_FLAGS,
   REQUEST_GENERATION,
+  REQUEST_LIFE,
 } from "../blocks/layout.ts";
 import { brokenInvariant } from "../errors.ts";
 import type { HitRules } from "../keys/coordinator/hit-rules.ts";
@@ -95,6 +96,7 @@ export class SchedulerSide implements SchedulerHooks {
   requestAdded(slot: number): void {
     if (this.#live[slot] === 1) brokenInvariant("request is announced twice", slot);
     this.#live[slot] = 1;
+    this.#beginLife(slot);
     this.#lookups.added(slot);
     this.#loads.added(slot);
     // Read once, here: other bits of the word may change at any time (aborts). Pairs with the owner's Atomics.or.
@@ -176,6 +178,7 @@ export class SchedulerSide implements SchedulerHooks {
 
   preempted(slot: number): void {
     this.#leave(slot);
+    this.#beginLife(slot);
   }
 
   requestFinished(slot: number): void {
@@ -239,6 +242,13 @@ export class SchedulerSide implements SchedulerHooks {
     this.#lookups.reset(slot);
     this.#trackers.reset(slot);
     this.#saves.leave(slot);
+  }
+
+  /** What savers know of an earlier life's saves says nothing of this one's, as vLLM forgets a preempted id. */
+  #beginLife(slot: number): void {
+    const { tables } = this.#ports;
+    const at = tables.request(slot) + REQUEST_LIFE;
+    tables.requests[at] = (tables.requests[at]! + 1) | 0;
   }
 
   #record(slot: number, word: number): number | undefined {

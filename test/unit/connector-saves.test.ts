@@ -3,7 +3,7 @@
  * sides on real tables with the test as saver and scheduler.
  */
 import { describe, expect, test } from "vitest";
-import { NONE, REQUEST_FLAG_NO_REUSE } from "../../src/blocks/layout.ts";
+import { JOB_LIFE, NONE, REQUEST_FLAG_NO_REUSE } from "../../src/blocks/layout.ts";
 import {
   ACTOR_LOADER,
   OUTCOME_CANCELLED,
@@ -31,6 +31,20 @@ describe("saves", () => {
     apply(bench);
     expect(bench.pinnedBlocks()).toEqual([]);
     expect([bench.hooks.quarantinedBlocks(), bench.hooks.inFlight(slot)]).toEqual([0, 0]);
+  });
+
+  test("each life of a slot has a number of its own: of a request, and of one that was preempted", () => {
+    const bench = new ConnectorBench();
+    const slot = bench.addRequest(100);
+    const job = startSave(bench, slot, 64);
+    bench.hooks.preempted(slot);
+    const again = startSave(bench, slot, 64);
+    bench.hooks.requestFinished(slot);
+    for (const each of [job, again]) saveDone(bench, each);
+    apply(bench);
+    const next = startSave(bench, bench.addRequest(100, { slot }), 64);
+    const lives = [job, again, next].map((each) => bench.job(each, JOB_LIFE));
+    expect(lives).toEqual([lives[0], lives[0]! + 1, lives[0]! + 2]);
   });
 
   test("job table full: the save is left out, the mark stays, and a later step saves it all the same", () => {

@@ -25,6 +25,7 @@ const SAVE = layout.JOB_KIND_SAVE;
 interface SaveOptions {
   readonly slot?: number;
   readonly generation?: number;
+  readonly life?: number;
   readonly first?: number;
   readonly hashPage?: number;
   readonly deadlineMs?: number;
@@ -132,6 +133,18 @@ describe("what was saved before", () => {
     save(3, 16, { hashPage, generation: 2 });
     world.run(saver, context);
     expect(saver.counters.existsKeys).toBe(40);
+  });
+
+  test("a preempted request saves again from its first token, because the pool may have lost what it had saved", () => {
+    const { world, saver, reports, save } = start(HYBRID);
+    const context = world.context();
+    const hashPage = save(0, 16, { life: 4 });
+    world.run(saver, context);
+    expect(reports()[0]).toMatchObject({ writtenBlocks: 8 });
+    world.pool.clear();
+    save(1, 16, { hashPage, life: 5 });
+    world.run(saver, context);
+    expect(reports()[1]).toMatchObject({ outcome: messages.OUTCOME_HIT, writtenBlocks: 8 });
   });
 
   test("saves of one request that come at once follow one another; another request's goes beside them", () => {

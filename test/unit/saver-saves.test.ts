@@ -172,6 +172,34 @@ describe("saved high-water mark", () => {
     expect(reports()[2]).toMatchObject({ writtenBlocks: 0, presentBlocks: 9 });
   });
 
+  test("a preempted request saves everything again, because the pool may have lost what it had saved", () => {
+    const { world, saver, reports } = start();
+    const context = world.context();
+    const hashPage = world.writeJob({ job: 0, kind: SAVE, life: 4, blocks: [range(0, 6)] });
+    save(world, 0);
+    world.run(saver, context);
+    world.pool.clear();
+    world.writeJob({ job: 1, kind: SAVE, life: 5, blocks: [range(0, 6)], hashPage });
+    save(world, 1);
+    world.run(saver, context);
+    expect(reports()[1]).toMatchObject({ writtenBlocks: 6, presentBlocks: 0, failedBlocks: 0 });
+  });
+
+  test("a job of the life before the preemption that ends late marks nothing in this one", () => {
+    const { world, saver, reports } = start();
+    const context = world.context();
+    const hashPage = world.writeJob({ job: 0, kind: SAVE, life: 4, blocks: [range(0, 6)] });
+    world.writeJob({ job: 1, kind: SAVE, life: 5, blocks: [range(0, 6)], hashPage });
+    save(world, 1, 0);
+    world.run(saver, context);
+    expect(saver.marks.end(0, 5, 0)).toBe(6);
+    expect(saver.marks.end(0, 4, 0)).toBe(0);
+    expect(reports().map(({ outcome }) => outcome)).toEqual([
+      messages.OUTCOME_HIT,
+      messages.OUTCOME_HIT,
+    ]);
+  });
+
   test("it does not move over a gap that a failed job left", () => {
     const { world, saver, reports } = start();
     const context = world.context();

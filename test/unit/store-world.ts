@@ -194,6 +194,8 @@ export class ActorWorld {
     readonly kind: number;
     readonly slot?: number;
     readonly generation?: number;
+    /** REQUEST_LIFE; as the generation when it is left out. */
+    readonly life?: number;
     readonly first?: number;
     readonly blocks: readonly (readonly number[])[];
     readonly deadlineMs?: number;
@@ -242,6 +244,7 @@ export class ActorWorld {
     jobs[at + layout.JOB_KIND] = kind;
     jobs[at + layout.JOB_SLOT] = options.slot ?? 0;
     jobs[at + layout.JOB_GENERATION] = options.generation ?? 1;
+    jobs[at + layout.JOB_LIFE] = options.life ?? options.generation ?? 1;
     jobs[at + layout.JOB_CHUNK_FIRST] = first;
     jobs[at + layout.JOB_CHUNKS] = chunks;
     jobs[at + layout.JOB_TOKENS] = planned?.tokens ?? (first + chunks) * dimensions.blockSize;

@@ -6,6 +6,7 @@ import {
   JOB_DEADLINE_MS,
   JOB_GENERATION,
   JOB_KIND,
+  JOB_LIFE,
   JOB_LIVE_WORD,
   JOB_SLOT,
   JOB_STATE_DONE,
@@ -78,6 +79,10 @@ export class JobItems {
   }
   generation(item: number): number {
     return this.word(item, JOB_GENERATION);
+  }
+  /** See REQUEST_LIFE. */
+  life(item: number): number {
+    return this.word(item, JOB_LIFE);
   }
   chunkFirst(item: number): number {
     return this.word(item, JOB_CHUNK_FIRST);

@@ -68,7 +68,7 @@ export class PlannedSaves implements SaveWork {
     this.#jobs.forget(item);
     // Its predecessor's batches are only waited for.
     if (items.orphan[item] === 1) return;
-    this.#marks.seen(items.slot(item), items.generation(item));
+    this.#marks.seen(items.slot(item), items.life(item));
     const place = items.slot(item) * items.workers + items.worker(item);
     if (this.#turns.enter(place, item)) this.#start(item);
   }
@@ -165,21 +165,19 @@ export class PlannedSaves implements SaveWork {
     };
   }
 
-  /** What the rule knows of the request: here it is known by slot and generation. */
+  /** What the rule knows of the request: here it is known by slot and life. */
   #memory(item: number): SaveMemory {
     const [items, marks, pressure] = [this.#items, this.#marks, this.#pressure];
     const slot = items.slot(item);
-    const generation = items.generation(item);
+    const life = items.life(item);
     const worker = items.worker(item);
     return {
-      isLive: () => marks.isLatest(slot, generation),
-      passesOver: () => pressure.skips(slot, generation),
-      savedTokens: () => marks.end(slot, generation, worker),
-      recordSaved: (tokens) => {
-        if (marks.isLatest(slot, generation)) marks.saved(slot, generation, worker, 0, tokens);
-      },
-      refused: () => pressure.refused(slot, generation),
-      relieved: () => pressure.succeeded(slot, generation),
+      isLive: () => marks.isLatest(slot, life),
+      passesOver: () => pressure.skips(slot, life),
+      savedTokens: () => marks.end(slot, life, worker),
+      recordSaved: (tokens) => marks.saved(slot, life, worker, 0, tokens),
+      refused: () => pressure.refused(slot, life),
+      relieved: () => pressure.succeeded(slot, life),
     };
   }
 }

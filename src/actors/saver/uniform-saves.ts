@@ -65,11 +65,12 @@ export class UniformSaves implements SaveWork {
 
   begin(item: number): void {
     const items = this.#items;
+    this.#marks.seen(items.slot(item), items.life(item));
     this.#next[item] = this.#skippedChunks(item) * this.#groups;
     this.#end[item] = items.word(item, JOB_CHUNKS) * this.#groups;
     this.#givenUp[item] = GOES_ON;
     if (items.orphan[item] === 1 || !this.hasMore(item)) return;
-    if (!this.#pressure.skips(items.slot(item), items.generation(item))) return;
+    if (!this.#pressure.skips(items.slot(item), items.life(item))) return;
     this.#pressure.skipped++;
     this.giveUp(item, OUTCOME_NO_SPACE);
   }
@@ -132,19 +133,19 @@ export class UniformSaves implements SaveWork {
     refused: number,
   ): void {
     const slot = this.#items.slot(item);
-    const generation = this.#items.generation(item);
+    const life = this.#items.life(item);
     this.#stored?.putDone(
       slot,
-      generation,
+      this.#items.generation(item),
       engine.entries(batch),
       engine.status(batch),
       engine.results(batch),
       engine.count(batch),
     );
     if (refused > 0) {
-      this.#pressure.refused(slot, generation);
+      this.#pressure.refused(slot, life);
       this.#failRest(item, OUTCOME_NO_SPACE);
-    } else if (failed === 0) this.#pressure.succeeded(slot, generation);
+    } else if (failed === 0) this.#pressure.succeeded(slot, life);
   }
 
   giveUp(item: number, outcome: number): void {
@@ -168,7 +169,7 @@ export class UniformSaves implements SaveWork {
     if (items.outcome[item] !== OUTCOME_HIT) return;
     const first = items.chunkFirst(item);
     const end = first + items.word(item, JOB_CHUNKS);
-    this.#marks.saved(items.slot(item), items.generation(item), items.worker(item), first, end);
+    this.#marks.saved(items.slot(item), items.life(item), items.worker(item), first, end);
   }
 
   ended(_item: number): number {
@@ -178,7 +179,7 @@ export class UniformSaves implements SaveWork {
   /** Leading chunks of the job that an earlier one saved. */
   #skippedChunks(item: number): number {
     const items = this.#items;
-    const saved = this.#marks.end(items.slot(item), items.generation(item), items.worker(item));
+    const saved = this.#marks.end(items.slot(item), items.life(item), items.worker(item));
     return Math.min(items.word(item, JOB_CHUNKS), Math.max(0, saved - items.chunkFirst(item)));
   }
 
