@@ -12,14 +12,14 @@ export const LOOKUPS_PER_REQUEST_MAX = 3;
 /** Lookups of one slot in hand of the lookup actor: those of a scheduler side and of its dead predecessor. */
 export const LOOKUP_RECORDS_PER_SLOT = 2 * LOOKUPS_PER_REQUEST_MAX;
 
-/** Blocks that jobs without a request hold, above which no new load starts. Computing goes on. */
-export function quarantinedBlocksMax(blockCount: number): number {
-  // Block 0 is nobody's.
-  return Math.floor((blockCount - 1) / 4);
+/** Job records that saves leave free: what a request still owes when it ends is saved with one of these. */
+export function endingSaveRecords(jobSlots: number): number {
+  return Math.floor(jobSlots / JOBS_PER_REQUEST_SLOT);
 }
 
 /** Blocks that loads in flight may fill; one load may always run. */
 export function loadBlocksMax(blockCount: number): number {
+  // Block 0 is nobody's.
   return Math.floor((blockCount - 1) / 2);
 }
 
@@ -41,13 +41,17 @@ interface Shape {
 export function blockRowPages(shape: Shape): number {
   return rowPages(shape) + Math.ceil((4 * namedBlocks(shape)) / BLOCKS_PER_PAGE);
 }
-/** Pages that saves may hold, which can wait: all but what request rows and loads may need. */
-export function savePagesMax(shape: Shape): number {
-  const reserved = rowPages(shape) + Math.ceil((2 * namedBlocks(shape)) / BLOCKS_PER_PAGE);
-  return Math.max(shape.groups, blockRowPages(shape) - reserved);
+/**
+ * Pages that the rows of saves may hold beyond the first of each row, which can wait: all but what request rows and loads may
+ * need. The first pages of all rows of all job records are there in any case.
+ */
+export function furtherSavePagesMax(shape: Shape): number {
+  const named = namedBlocks(shape);
+  return Math.ceil((4 * named) / BLOCKS_PER_PAGE) - Math.ceil((2 * named) / BLOCKS_PER_PAGE);
 }
 function rowPages({ groups, requestSlots, jobSlots }: Shape): number {
-  return groups * (requestSlots + jobSlots);
+  // A save may have boundary puts: one more row.
+  return groups * requestSlots + (groups + 1) * jobSlots;
 }
 function namedBlocks(shape: Shape): number {
   const { groups, blockCount, tokensMax, blockSize, groupSpanTokens } = shape;

@@ -13,6 +13,7 @@
  */
 
 import type { ActorGone, ActorRestarted, Hashed, LookupDone } from "../actors/messages.ts";
+import type { ConnectorCounters } from "./ports.ts";
 
 /** Lookup in flight: park the request and ask again when `lookupDone` has come (or on a later step). */
 export const IN_FLIGHT = -1;
@@ -62,6 +63,7 @@ export interface ConnectorOutput {
 export type SchedulerSideMessage = Hashed | LookupDone | ActorRestarted | ActorGone;
 
 export interface SchedulerHooks {
+  readonly counters: Readonly<ConnectorCounters>;
   /** Announces a request whose record and rows are filled: starts hashing. Call once, before anything else. */
   requestAdded(slot: number): void;
   /**
@@ -102,8 +104,14 @@ export interface SchedulerHooks {
   finalStates(slot: number, states: readonly BoundaryState[], computedTokens: number): void;
   /** The request's blocks are taken away; it will be looked at anew. Running saves keep their pins. */
   preempted(slot: number): void;
-  /** Exactly once, also for aborts, before the scheduler frees the blocks. Cancels lookup and load. */
-  requestFinished(slot: number): void;
+  /**
+   * Exactly once, also for aborts, before the scheduler frees the blocks. Cancels lookup and load. What earlier steps had to leave
+   * out is saved with the next step, up to `computedTokens`: tokens whose KV is in the request's blocks. Left out, they are those
+   * of steps of which `stepRan` told.
+   */
+  requestFinished(slot: number, computedTokens?: number): void;
+  /** The model ran the step that was built last: call it where the step's saves are started. */
+  stepRan(): void;
   /** Closes the step: writes job records, pins their blocks, wakes the actors once. */
   buildMetadata(): ConnectorMetadata;
   /**

@@ -42,11 +42,16 @@ export class JobRows {
       pages += this.#pages.pagesFor(entries[group]!);
     return pages;
   }
-  pagesOf(job: number): number {
+  /** Of these, the pages beyond the first of each row. */
+  furtherPagesFor(entries: ArrayLike<number>, boundaryPuts: number): number {
+    const rows = this.#tables.dimensions.groups + (boundaryPuts === 0 ? 0 : 1);
+    return this.pagesFor(entries, boundaryPuts) - rows;
+  }
+  furtherPagesOf(job: number): number {
     const at = this.#tables.job(job);
     const { jobs, dimensions } = this.#tables;
     const entries = jobs.subarray(at + JOB_GROUP_BLOCKS, at + JOB_GROUP_BLOCKS + dimensions.groups);
-    return this.pagesFor(entries, jobs[at + JOB_BOUNDARY_PUTS]!);
+    return this.furtherPagesFor(entries, jobs[at + JOB_BOUNDARY_PUTS]!);
   }
 
   /** Pages for the job's rows; false (and nothing taken) when the arena has too few. */

@@ -1,4 +1,5 @@
 import {
+  OUTCOME_BACK_PRESSURE,
   OUTCOME_CANCELLED,
   OUTCOME_ENGINE_DOWN,
   OUTCOME_ENGINE_ERROR,
@@ -117,6 +118,12 @@ export class Lookups {
     if (this.#state[slot] === ANSWERED) this.#state[slot] = IDLE;
   }
 
+  /** What was found is not loaded this time, for want of a job record. It may be offered again while the answer is good. */
+  pushedBack(slot: number): number {
+    this.#outcome[slot] = OUTCOME_BACK_PRESSURE;
+    return FAILURE_BASE - OUTCOME_BACK_PRESSURE;
+  }
+
   /** The load of what was found failed: the typed outcome stays with the request. */
   loadFailed(slot: number, outcome: number): void {
     this.#outcome[slot] = outcome;
@@ -230,6 +237,7 @@ export class Lookups {
 
   #use(slot: number): number {
     this.#used[slot] = 1;
+    if (this.#outcome[slot] === OUTCOME_BACK_PRESSURE) this.#outcome[slot] = OUTCOME_HIT;
     return this.#hitTokens[slot]!;
   }
 

@@ -35,7 +35,7 @@ export class Offers {
     this.#specs = new LoadSpecs(ports.tables, parts.rules);
   }
 
-  /** Tokens of the hit beyond `computedTokens`, when they are worth a load and there is a record for it; else 0. */
+  /** Tokens of the hit beyond `computedTokens`, when they are worth a load; else 0, or a failure when there is no record for it. */
   offer(slot: number, computedTokens: number, hitTokens: number): number {
     const need = hitTokens - computedTokens;
     if (need <= 0 || need < this.#ports.settings.minLoadTokens) return 0;
@@ -43,8 +43,8 @@ export class Offers {
     const records = this.#jobs.freeRecords() - specs.open + (specs.has(slot) ? 1 : 0);
     if (records > 0 && specs.offer(slot, computedTokens, hitTokens, this.#lookups.tails))
       return need;
-    this.#counters.refusedLoads++;
-    return 0;
+    this.#counters.loadBackPressure++;
+    return this.#lookups.pushedBack(slot);
   }
 
   /** The request has its blocks: writes the load down, unless the offer is not taken (0 tokens). */

@@ -50,11 +50,12 @@ export class PlannedSaves {
   }
 
   /** The save of the first `tokens` tokens, whole blocks, with the request's states of this step. NONE: postponed. */
-  create(slot: number, tokens: number): number {
+  create(slot: number, tokens: number, ending: boolean): number {
     const { trackers } = this.#parts;
     const states = this.#accepted(slot);
     const publish = trackers.publishesTail(slot);
-    return this.#create(slot, tokens, publish, states, trackers.tokenLength(slot));
+    const computed = trackers.tokenLength(slot);
+    return this.#create(slot, tokens, { publish, states, computed, ending });
   }
 
   /** Requests of states that no save of the step took with it get one of their own, in turn; NONE when none is left. */
@@ -64,8 +65,8 @@ export class PlannedSaves {
     const states = this.#accepted(slot);
     this.leave(slot);
     if (states.length === 0) return { slot, job: NONE };
-    const completed = this.#parts.trackers.tokenLength(slot);
-    const job = this.#create(slot, 0, false, states, completed);
+    const computed = this.#parts.trackers.tokenLength(slot);
+    const job = this.#create(slot, 0, { publish: false, states, computed, ending: false });
     if (job === NONE) this.#parts.counters.droppedStates += states.length;
     return { slot, job };
   }
@@ -81,7 +82,12 @@ export class PlannedSaves {
     if (first.tokens > trackers.prefillEnd(slot) || puts.some(({ block }) => block === 0))
       return NONE;
     const states = puts.map(({ group, block, tokens }) => [group, block, tokens] as const);
-    const job = this.#create(slot, 0, false, states, computedTokens);
+    const job = this.#create(slot, 0, {
+      publish: false,
+      states,
+      computed: computedTokens,
+      ending: true,
+    });
     if (job === NONE) counters.droppedStates += puts.length;
     return job;
   }
@@ -105,9 +111,17 @@ export class PlannedSaves {
   #create(
     slot: number,
     tokens: number,
-    publish: boolean,
-    states: readonly (readonly [number, number, number])[],
-    computedTokens: number,
+    {
+      publish,
+      states,
+      computed,
+      ending,
+    }: {
+      readonly publish: boolean;
+      readonly states: readonly (readonly [number, number, number])[];
+      readonly computed: number;
+      readonly ending: boolean;
+    },
   ): number {
     const { rules, jobs, hashes, trackers } = this.#parts;
     const { tables } = this.#ports;
@@ -118,7 +132,13 @@ export class PlannedSaves {
       end % rules.groups[group]!.spanTokens === 0 ? [] : [end],
     );
     const promptTokens = trackers.promptTokens(slot);
-    const tail = { promptTokens, computedTokens, hashes: known, publish, stateTokens };
+    const tail = {
+      promptTokens,
+      computedTokens: computed,
+      hashes: known,
+      publish,
+      stateTokens,
+    };
     for (const { group, chunk, tokens: end } of tailBlocks(rules, tail)) {
       const block = this.#block(slot, group, chunk);
       if (block !== 0) puts.add(group, block, end);
@@ -128,7 +148,7 @@ export class PlannedSaves {
     if (tokens === 0 && puts.count === 0 && !publish) return NONE;
     if (jobs.freeRecords() === 0) return NONE;
     if (!hashes.cover(slot, Math.max(tokens, puts.tokensMax()))) return NONE;
-    const job = jobs.createPlannedSave(slot, tokens, trackers.prefillEnd(slot), puts);
+    const job = jobs.createPlannedSave(slot, tokens, trackers.prefillEnd(slot), puts, ending);
     if (job !== NONE) this.leave(slot);
     return job;
   }

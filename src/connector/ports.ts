@@ -84,8 +84,10 @@ export interface ConnectorCounters {
   postponedSaves: number;
   /** Boundary states not saved: no job, no pages, or no hash that names them. */
   droppedStates: number;
-  /** Offers not made: no job free, or too many blocks in quarantine. */
-  refusedLoads: number;
+  /** Requests that ended before what they owed could be saved: no job, no pages, no hashes, or the pool is not open. */
+  lostSaves: number;
+  /** Hits not offered because no job record was free: OUTCOME_BACK_PRESSURE. */
+  loadBackPressure: number;
 }
 
 export function createCounters(): ConnectorCounters {
@@ -99,6 +101,7 @@ export function createCounters(): ConnectorCounters {
     failedLoads: 0,
     postponedSaves: 0,
     droppedStates: 0,
-    refusedLoads: 0,
+    lostSaves: 0,
+    loadBackPressure: 0,
   };
 }

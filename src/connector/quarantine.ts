@@ -1,23 +1,16 @@
-import { quarantinedBlocksMax } from "../blocks/capacities.ts";
 import { brokenInvariant } from "../errors.ts";
 
 /** Distinct blocks that only jobs without a request hold: an engine may still read or write them. */
 export class Quarantine {
   readonly #holds: Int32Array;
-  readonly #blocksMax: number;
   #blocks = 0;
 
   constructor(blockCount: number) {
     this.#holds = new Int32Array(blockCount);
-    this.#blocksMax = quarantinedBlocksMax(blockCount);
   }
 
   get blocks(): number {
     return this.#blocks;
-  }
-  /** Too much memory is held by nobody: no new loads until engines have let go. Computing goes on. */
-  full(): boolean {
-    return this.#blocks > this.#blocksMax;
   }
 
   add(blockIds: Int32Array, count: number): void {

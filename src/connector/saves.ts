@@ -34,6 +34,8 @@ export class Saves {
   readonly #computed: Int32Array;
   readonly #tokens: Int32Array;
   #count = 0;
+  /** Entries of the step that was built last, while they stand. */
+  #built = 0;
   #saverGone = false;
 
   constructor(
@@ -68,6 +70,7 @@ export class Saves {
   }
 
   scheduled(slot: number, computedTokens: number, tokens: number): void {
+    if (this.#count === 0) this.#built = 0;
     if (this.#count === this.#slots.length)
       brokenInvariant("more sequences in a step than request slots", slot);
     const index = this.#count++;
@@ -86,8 +89,11 @@ export class Saves {
   finalStates(slot: number, states: readonly BoundaryState[], computedTokens: number): void {
     if (this.#planned === null || this.#saverGone || this.#gate.refusal() !== OUTCOME_NONE) return;
     const job = this.#planned.createFinal(slot, states, computedTokens);
-    if (job === NONE || !this.#admitted(job)) return;
-    // A loop that builds no more steps never starts it: its deadline releases it then.
+    if (job !== NONE && this.#admitted(job)) this.#startLater(job);
+  }
+
+  /** With the next step. A loop that builds no more steps never starts it: its deadline releases it then. */
+  #startLater(job: number): void {
     this.#deadlines.set(job, this.#ports.nowMs() + this.#ports.settings.saveTimeoutMs);
     this.#final.push(job);
   }
@@ -96,8 +102,30 @@ export class Saves {
   leave(slot: number): void {
     this.#jobs.abandonAll(slot);
     this.#planned?.leave(slot);
-    for (let index = 0; index < this.#count; index++)
+    for (let index = 0; index < Math.max(this.#count, this.#built); index++)
       if (this.#slots[index] === slot) this.#slots[index] = NONE;
+  }
+
+  /** See SchedulerHooks.stepRan. */
+  stepRan(): void {
+    for (let index = 0; index < this.#built; index++) {
+      const slot = this.#slots[index]!;
+      if (slot !== NONE) this.#trackers.ran(slot, this.#computed[index]! + this.#tokens[index]!);
+    }
+    this.#built = 0;
+  }
+
+  /**
+   * The request ends: what had to be left out of its steps, for want of records or pages, gets a job now, while it has its blocks.
+   * Call before `leave`.
+   */
+  requestEnds(slot: number, computedTokens: number | undefined): void {
+    const due = this.#saverGone ? NONE : this.#trackers.ending(slot, computedTokens);
+    if (due === NONE) return;
+    const open = this.#gate.refusal() === OUTCOME_NONE;
+    const job = open ? this.#create(slot, due, true) : NONE;
+    if (job !== NONE && this.#admitted(job)) this.#startLater(job);
+    else this.#counters.lostSaves++;
   }
 
   /** The saver was given up: no job is made any more. */
@@ -117,28 +145,31 @@ export class Saves {
       const deadline = this.#ports.nowMs() + this.#ports.settings.saveTimeoutMs;
       for (let index = 0; index < this.#count; index++) this.#announce(index, metadata, deadline);
       this.#announceStates(metadata, deadline);
+      this.#announceFinal(metadata, deadline);
     } catch (error) {
       this.#undo(metadata);
       throw error;
     } finally {
       // An entry that was refused once would be refused with every later step.
+      this.#built = this.#count;
       this.#count = 0;
       this.#planned?.closeStep();
     }
   }
 
-  /** States that no other save of the step took, then what requests left when they ended. */
+  /** States that no other save of the step took. */
   #announceStates(metadata: ConnectorMetadata, deadline: number): void {
-    if (this.#planned === null) return;
+    const planned = this.#planned;
+    if (planned === null || this.#gate.refusal() !== OUTCOME_NONE) return;
+    for (let next = planned.nextStates(); next !== null; next = planned.nextStates())
+      if (next.job !== NONE && this.#admitted(next.job)) this.#hand(next.job, metadata, deadline);
+  }
+
+  /** What requests left when they ended. A reset, which pauses the pool, waits for these. */
+  #announceFinal(metadata: ConnectorMetadata, deadline: number): void {
+    if (this.#final.length === 0) return;
     const refusal = this.#gate.refusal();
     if (refusal !== OUTCOME_NONE && refusal !== OUTCOME_CANCELLED) return;
-    for (
-      let next = refusal === OUTCOME_NONE ? this.#planned.nextStates() : null;
-      next !== null;
-      next = this.#planned.nextStates()
-    )
-      if (next.job !== NONE && this.#admitted(next.job)) this.#hand(next.job, metadata, deadline);
-    // A reset waits for these.
     for (const job of this.#final) this.#hand(job, metadata, deadline);
     this.#final.length = 0;
   }
@@ -157,7 +188,7 @@ export class Saves {
     const due = this.#trackers.scheduled(slot, computed, this.#tokens[index]!, loading);
     if (due === NONE) return;
     if (this.#gate.refusal() !== OUTCOME_NONE) return this.#trackers.postponed(slot);
-    const job = this.#create(slot, due);
+    const job = this.#create(slot, due, false);
     if (job !== NONE && this.#admitted(job)) this.#hand(job, metadata, deadline);
   }
 
@@ -228,11 +259,11 @@ export class Saves {
       this.#trackers.saveFailed(slot, first * this.#ports.tables.dimensions.blockSize);
   }
 
-  #create(slot: number, tokens: number): number {
+  #create(slot: number, tokens: number, ending: boolean): number {
     const job =
       this.#planned === null
-        ? this.#createChunks(slot, tokens)
-        : this.#planned.create(slot, tokens);
+        ? this.#createChunks(slot, tokens, ending)
+        : this.#planned.create(slot, tokens, ending);
     if (job === NONE) {
       // The high-water mark stays where it is, so the next step tries again.
       this.#counters.postponedSaves++;
@@ -240,8 +271,8 @@ export class Saves {
     } else this.#trackers.saved(slot, tokens);
     return job;
   }
-  #createChunks(slot: number, tokens: number): number {
+  #createChunks(slot: number, tokens: number, ending: boolean): number {
     if (this.#jobs.freeRecords() === 0 || !this.#hashes.cover(slot, tokens)) return NONE;
-    return this.#jobs.createSave(slot, this.#trackers.saveStart(slot), tokens);
+    return this.#jobs.createSave(slot, this.#trackers.saveStart(slot), tokens, ending);
   }
 }

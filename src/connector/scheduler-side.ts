@@ -148,10 +148,6 @@ export class SchedulerSide implements SchedulerHooks {
     if (tokens < this.#rules.alignmentTokens) return 0;
     if (this.#loads.failures(slot) > (settings.loadRetriesMax ?? 0))
       return FAILURE_BASE - this.#lookups.outcome(slot);
-    if (this.#jobs.quarantine.full()) {
-      this.counters.refusedLoads++;
-      return 0;
-    }
     const refusal = this.gate.refusal();
     if (refusal !== OUTCOME_NONE) return this.#lookups.refuse(slot, refusal);
     // Whoever looks up a resumed request finds the hashes of its generated blocks in the row.
@@ -181,9 +177,10 @@ export class SchedulerSide implements SchedulerHooks {
     this.#beginLife(slot);
   }
 
-  requestFinished(slot: number): void {
+  requestFinished(slot: number, computedTokens?: number): void {
     if (this.#live[slot] === 0) brokenInvariant("request is finished twice", slot);
     this.#live[slot] = 0;
+    this.#saves.requestEnds(slot, computedTokens);
     this.#leave(slot);
   }
 
@@ -196,6 +193,10 @@ export class SchedulerSide implements SchedulerHooks {
     this.#loads.announce(metadata);
     this.#ports.flushWakes();
     return metadata;
+  }
+
+  stepRan(): void {
+    this.#saves.stepRan();
   }
 
   applyOutput(output: ConnectorOutput): void {

@@ -90,6 +90,7 @@ export class ConnectorSides {
     for (const worker of this.workers) worker.startLoads(metadata);
   }
   startSaves(metadata: ConnectorMetadata): void {
+    this.hooks.stepRan();
     for (const worker of this.workers) worker.startSaves(metadata);
   }
 

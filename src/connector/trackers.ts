@@ -23,6 +23,8 @@ export class Trackers {
   readonly #prefillEnd: Int32Array;
   /** Where the next save starts: behind what earlier saves took, or at the first chunk of one that failed. */
   readonly #resumeTokens: Int32Array;
+  /** Tokens whose KV is in the request's blocks, as far as steps are known to have run. */
+  readonly #computedTokens: Int32Array;
   /** A save that was due had to be left out: try again even if the request decodes by now. */
   readonly #owed: Uint8Array;
   /** Hits end inside of blocks: the first save that covers the prompt publishes its tail too. */
@@ -42,6 +44,7 @@ export class Trackers {
     this.#savedTokens = new Int32Array(slots);
     this.#prefillEnd = new Int32Array(slots);
     this.#resumeTokens = new Int32Array(slots);
+    this.#computedTokens = new Int32Array(slots);
     this.#owed = new Uint8Array(slots);
     this.#tails = rules.partialBlocks;
     this.#tailSent = new Uint8Array(slots);
@@ -100,6 +103,7 @@ export class Trackers {
       this.#savedTokens[slot] = 0;
       this.#resumeTokens[slot] = 0;
       this.#tailSent[slot] = 0;
+      this.#computedTokens[slot] = computed;
       this.#prefillEnd[slot] = all;
       this.#tokenLength[slot] = computed + count;
       skip ||= this.#consumer;
@@ -129,6 +133,18 @@ export class Trackers {
     const saved = running ? this.#savedTokens[slot]! : 0;
     const tail = this.#tailDue(slot, length, !running || this.#tailSent[slot] === 0);
     return tail || whole >= saved + this.#blockSize ? whole : NONE;
+  }
+
+  /** The model ran a step of the request: its first `tokens` tokens are computed. */
+  ran(slot: number, tokens: number): void {
+    this.#computedTokens[slot] = tokens;
+  }
+  /** Up to where a request that ends is still to be saved, as `scheduled` says it; NONE when it owes nothing. */
+  ending(slot: number, computedTokens: number | undefined): number {
+    if (!this.running(slot) || this.#owed[slot] === 0 || !this.#canSave) return NONE;
+    const computed = computedTokens ?? this.#computedTokens[slot]!;
+    this.#tokenLength[slot] = Math.min(this.#tokenLength[slot]!, computed);
+    return this.#due(slot);
   }
 
   /** The save that is due publishes the prompt's tail. */

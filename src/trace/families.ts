@@ -130,6 +130,18 @@ export const COUNTER_FAMILIES = {
     "vllm:num_preemptions_total",
     "Times that a running request lost its blocks.",
   ),
+  loadBackPressure: counter(
+    "mooncake_kv_load_back_pressure_total",
+    "Hits that were not loaded because all job records were in use: outcome BACK_PRESSURE.",
+  ),
+  postponedSaves: counter(
+    "mooncake_kv_saves_postponed_total",
+    "Saves left for a later step because all job records or pages were in use, or hashes were not there yet.",
+  ),
+  lostSaves: counter(
+    "mooncake_kv_saves_lost_total",
+    "Requests that ended before what they owed could be saved.",
+  ),
   lookups: counter("mooncake_kv_lookups_total", "Pool lookups by how they ended.", OUTCOME),
   lookupRpc: counter(
     "mooncake_kv_lookup_rpc_total",

@@ -26,6 +26,7 @@ export const OUTCOME_LABELS = [
   "IDENTITY_MISMATCH",
   "NO_SPACE",
   "CANCELLED",
+  "BACK_PRESSURE",
 ] as const;
 
 /** What a parked request waits for; index: the `why` of `requestParked` less 1. */

@@ -200,7 +200,7 @@ test("random walks leave nothing behind", () => {
     lookupTimeouts: 0,
     loadTimeouts: 0,
     postponedSaves: 0,
-    refusedLoads: 0,
+    loadBackPressure: 0,
     staleReports: 0,
   };
   const step = fc.tuple(fc.nat(19), fc.nat(SLOTS - 1), fc.nat(4));
@@ -219,7 +219,7 @@ test("random walks leave nothing behind", () => {
       seen.lookupTimeouts += counters.lookupTimeouts;
       seen.loadTimeouts += counters.loadTimeouts;
       seen.postponedSaves += counters.postponedSaves;
-      seen.refusedLoads += counters.refusedLoads;
+      seen.loadBackPressure += counters.loadBackPressure;
       seen.staleReports += walk.bench.sides.workers[0]!.staleMessages;
     }),
     { numRuns: 200, seed: 7 },

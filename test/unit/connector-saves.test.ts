@@ -6,11 +6,13 @@ import { describe, expect, test } from "vitest";
 import { JOB_LIFE, NONE, REQUEST_FLAG_NO_REUSE } from "../../src/blocks/layout.ts";
 import {
   ACTOR_LOADER,
+  OUTCOME_BACK_PRESSURE,
   OUTCOME_CANCELLED,
   OUTCOME_HIT,
   OUTCOME_NO_SPACE,
   OUTCOME_TIMEOUT,
 } from "../../src/actors/messages.ts";
+import { FAILURE_BASE } from "../../src/connector/hooks.ts";
 import { ConnectorBench } from "./connector-bench.ts";
 import type { BenchOptions } from "./connector-bench.ts";
 import { apply, BLOCKS, loadDone, saveDone, startLoad, startSave } from "./connector-steps.ts";
@@ -67,6 +69,59 @@ describe("saves", () => {
     expect(bench.hooks.counters.postponedSaves).toBe(1);
   });
 
+  describe("a request that ends and still owes a save", () => {
+    /** No record is free when the step that computes the rest of the prompt is built. */
+    function owing(): { bench: ConnectorBench; slot: number; free: () => void } {
+      const bench = new ConnectorBench({ dimensions: { jobSlots: 4 } });
+      const slot = bench.addRequest(112);
+      const others = [0, 1, 2].map(() => startSave(bench, bench.addRequest(64), 64));
+      expect(others).not.toContain(NONE);
+      bench.setRow(slot, BLOCKS.slice(0, 7));
+      bench.hooks.scheduled(slot, 0, 112);
+      expect(bench.hooks.buildMetadata().saveCount).toBe(0);
+      const free = (): void => {
+        for (const job of others) saveDone(bench, job);
+        apply(bench);
+      };
+      return { bench, slot, free };
+    }
+
+    test("saves it with the next step, and holds blocks and slot until that is reported", () => {
+      const { bench, slot } = owing();
+      bench.hooks.stepRan();
+      bench.hooks.requestFinished(slot);
+      const metadata = bench.hooks.buildMetadata();
+      expect(metadata.saveCount).toBe(1);
+      const job = metadata.saves[0]!;
+      expect(bench.chunks(job)).toEqual({ first: 0, count: 7 });
+      expect(bench.hooks.inFlight(slot)).toBe(1);
+      bench.sides.startSaves(metadata);
+      saveDone(bench, job);
+      apply(bench);
+      expect([bench.hooks.inFlight(slot), bench.hooks.counters.lostSaves]).toEqual([0, 0]);
+    });
+
+    test("saves only what is known to be computed: a step that no model ran left nothing in its blocks", () => {
+      const { bench, slot } = owing();
+      bench.hooks.requestFinished(slot);
+      expect(bench.hooks.buildMetadata().saveCount).toBe(0);
+    });
+
+    test("saves up to the token that the scheduler names", () => {
+      const { bench, slot } = owing();
+      bench.hooks.requestFinished(slot, 70);
+      const metadata = bench.hooks.buildMetadata();
+      expect(bench.chunks(metadata.saves[0]!)).toEqual({ first: 0, count: 4 });
+    });
+
+    test("counts what it could not save", () => {
+      const { bench, slot } = owing();
+      startLoad(bench, bench.addRequest(64), 32);
+      bench.hooks.requestFinished(slot, 112);
+      expect(bench.hooks.counters.lostSaves).toBe(1);
+    });
+  });
+
   test("job table full: loads are not offered, and offers of one step count", () => {
     const bench = new ConnectorBench({ dimensions: { jobSlots: 2 } });
     const [one, two, three] = [bench.addRequest(100), bench.addRequest(100), bench.addRequest(100)];
@@ -77,10 +132,13 @@ describe("saves", () => {
     expect(bench.hooks.matchedTokens(one, 0)).toBe(32);
     expect(bench.hooks.matchedTokens(two, 0)).toBe(32);
     expect(bench.hooks.matchedTokens(two, 0)).toBe(32);
-    expect(bench.hooks.matchedTokens(three, 0)).toBe(0);
-    expect(bench.hooks.counters.refusedLoads).toBe(1);
+    const pushedBack = FAILURE_BASE - OUTCOME_BACK_PRESSURE;
+    expect(bench.hooks.matchedTokens(three, 0)).toBe(pushedBack);
+    expect(bench.hooks.outcome(three)).toBe(OUTCOME_BACK_PRESSURE);
+    expect(bench.hooks.counters.loadBackPressure).toBe(1);
     bench.hooks.buildMetadata();
     expect(bench.hooks.matchedTokens(three, 0)).toBe(32);
+    expect(bench.hooks.outcome(three)).toBe(OUTCOME_HIT);
   });
 
   test("a save waits for the prompt's hashes", () => {
@@ -147,7 +205,7 @@ describe("saves", () => {
     expect(bench.hooks.counters.postponedSaves).toBe(0);
   });
 
-  test("too many blocks without a request: no new loads, computing and saving go on", () => {
+  test("a load needs free blocks only, however many are held by saves of requests that ended", () => {
     const bench = new ConnectorBench({ dimensions: { blockCount: 24 } });
     const waiting = bench.addRequest(100);
     bench.hooks.matchedTokens(waiting, 0);
@@ -157,11 +215,17 @@ describe("saves", () => {
     expect(bench.hooks.matchedTokens(waiting, 0)).toBe(32);
     bench.hooks.requestFinished(gone);
     expect(bench.hooks.quarantinedBlocks()).toBe(7);
-    expect(bench.hooks.matchedTokens(waiting, 0)).toBe(0);
-    expect(startSave(bench, waiting, 64)).not.toBe(NONE);
+    expect(bench.hooks.matchedTokens(waiting, 0)).toBe(32);
+    expect(bench.hooks.outcome(waiting)).toBe(OUTCOME_HIT);
     saveDone(bench, job);
     apply(bench);
-    expect(bench.hooks.matchedTokens(waiting, 0)).toBe(32);
+  });
+
+  test("a small pool has room for the saves of many requests at a time", () => {
+    const bench = new ConnectorBench({ dimensions: { blockCount: 128, jobSlots: 32 } });
+    const jobs = Array.from({ length: 8 }, () => startSave(bench, bench.addRequest(112), 112));
+    expect(jobs).not.toContain(NONE);
+    expect(bench.hooks.counters.postponedSaves).toBe(0);
   });
 
   test("an overdue save is counted and stays pinned", () => {

@@ -92,10 +92,9 @@ function fits(core: SchedulerCore, slot: number): boolean {
   return fresh + core.rows.hitsFree <= core.allocator.freeBlocks() - core.promisedBlocks;
 }
 
-/** ADMITTED; BLOCKED: other loads must end first; STOP: no loads now, compute. */
+/** ADMITTED; BLOCKED: other loads must end first; STOP: no load of it, compute. */
 function loadVerdict(core: SchedulerCore, slot: number): number {
-  const { connector, states } = core;
-  if (connector !== null && connector.hooks.quarantinedBlocks() > core.quarantineMax) return STOP;
+  const { states } = core;
   // More than the request can hold would be a hit past its end: nothing that may be loaded.
   if (found.local + found.external > states.knownTokens(slot)) return STOP;
   if (states.parkedLoad.size === 0) return ADMITTED;

@@ -1,6 +1,6 @@
 import { recordStale } from "../mailbox/stale.ts";
 import type { Message } from "../messages.ts";
-import { loadBlocksMax, quarantinedBlocksMax } from "../../blocks/capacities.ts";
+import { loadBlocksMax } from "../../blocks/capacities.ts";
 import { REQUEST_STATUS } from "../../blocks/layout.ts";
 import { PageAllocator } from "../../blocks/page-arena.ts";
 import type { Tables } from "../../blocks/tables.ts";
@@ -82,7 +82,6 @@ export class SchedulerCore {
   readonly blockSize: number;
   readonly groups: number;
   readonly loadBlocksMax: number;
-  readonly quarantineMax: number;
   /** Block ids that admitted requests will still need for the tokens they have: the sum of states.promisedBlocks. */
   promisedBlocks = 0;
   /** Block ids that loads in flight fill. */
@@ -117,7 +116,6 @@ export class SchedulerCore {
     this.blockSize = tables.dimensions.blockSize;
     this.groups = tables.dimensions.groups;
     this.loadBlocksMax = loadBlocksMax(tables.dimensions.blockCount);
-    this.quarantineMax = quarantinedBlocksMax(tables.dimensions.blockCount);
   }
 
   blocksFor(tokens: number): number {

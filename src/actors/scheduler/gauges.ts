@@ -14,6 +14,11 @@ export function updateGauges(core: SchedulerCore): void {
   counters.freeBlocks = allocator.freeBlocks();
   counters.cachedBlocks = allocator.cache.size();
   counters.pinnedBlocks = allocator.pinnedBlocks();
-  counters.quarantinedBlocks = connector === null ? 0 : connector.hooks.quarantinedBlocks();
   counters.evictions = allocator.evictions;
+  if (connector === null) return;
+  const { hooks } = connector;
+  counters.quarantinedBlocks = hooks.quarantinedBlocks();
+  counters.loadBackPressure = hooks.counters.loadBackPressure;
+  counters.postponedSaves = hooks.counters.postponedSaves;
+  counters.lostSaves = hooks.counters.lostSaves;
 }

@@ -186,7 +186,11 @@ export function finish(core: SchedulerCore, slot: number, reason: number): void 
   else if (list?.has(slot) === true) list.remove(slot);
   if (state === STATE_PARKED_LOAD) leaveLoad(core, slot);
   const lookupOutcome = connector === null ? OUTCOME_NONE : connector.hooks.outcome(slot);
-  connector?.hooks.requestFinished(slot);
+  if (connector !== null) {
+    connector.hooks.requestFinished(slot, states.computedTokens[slot]);
+    // What it still owes is saved with the next step, even an empty one.
+    core.metadataOpen = true;
+  }
   dropBlocks(core, slot);
   context.send(ACTOR_FRONT_END, {
     kind: "requestFinished",

@@ -21,8 +21,12 @@ export interface SchedulerCounters {
   preemptions: number;
   loadsAdmitted: number;
   loadsFailed: number;
-  /** Loads not started because too many blocks were quarantined: the request computed. */
+  /** Loads not started because the pool offered more than the request can hold: it computed. */
   loadsRefused: number;
+  /** The connector's: see ConnectorCounters. */
+  loadBackPressure: number;
+  postponedSaves: number;
+  lostSaves: number;
   /** Waits for hashes that took too long: the request went on without reuse. */
   hashTimeouts: number;
   /** Late, duplicate or unknown messages. */
@@ -61,6 +65,9 @@ export function createSchedulerCounters(): SchedulerCounters {
     loadsAdmitted: 0,
     loadsFailed: 0,
     loadsRefused: 0,
+    loadBackPressure: 0,
+    postponedSaves: 0,
+    lostSaves: 0,
     hashTimeouts: 0,
     staleMessages: 0,
     requestsFinished: 0,
@@ -99,6 +106,9 @@ export class CounterPublisher {
     this.#add(COUNTERS.externalPrefixCacheQueries, "externalPrefixCacheQueries", counters);
     this.#add(COUNTERS.externalPrefixCacheHits, "externalPrefixCacheHits", counters);
     this.#add(COUNTERS.preemptions, "preemptions", counters);
+    this.#add(COUNTERS.loadBackPressure, "loadBackPressure", counters);
+    this.#add(COUNTERS.postponedSaves, "postponedSaves", counters);
+    this.#add(COUNTERS.lostSaves, "lostSaves", counters);
     this.#add(COUNTERS.staleMessages + ACTOR_SCHEDULER, "staleMessages", counters);
     const block = this.#block;
     const parked = counters.parkedHashes + counters.parkedLookup + counters.parkedLoad;
