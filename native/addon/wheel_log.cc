@@ -1,6 +1,7 @@
-// wheelLogWake, wheelLogTake.
+// wheelLogWake, wheelLogTake, wheelHookExit.
 #include "addon/arguments.h"
 #include "addon/subjects.h"
+#include "engines/mooncake/exit_hook.h"
 #include "engines/mooncake/wheel_log.h"
 
 namespace mooncake_kv::addon {
@@ -30,11 +31,17 @@ napi_value wheelLogTake(const Arguments<1>& arguments) {
   return result;
 }
 
+napi_value wheelHookExit(const Arguments<1>&) {
+  mooncake::hookExit(true);
+  return nullptr;
+}
+
 }  // namespace
 
 void defineWheelLog(Napi::Object exports) {
   define<1, wheelLogWake>(exports, "wheelLogWake");
   define<1, wheelLogTake>(exports, "wheelLogTake");
+  define<1, wheelHookExit>(exports, "wheelHookExit");
 }
 
 }  // namespace mooncake_kv::addon

@@ -111,6 +111,11 @@ export interface NativeBinding {
   wheelLogWake(wakeId: number): void;
   /** Takes the oldest lines of Mooncake's log (glog), of which at most 1,024 wait; a place that writes many is cut to 5 a second. */
   wheelLogTake(linesMax: number): WheelLogLine[];
+  /**
+   * Called as the main thread's JavaScript ends: stores of the wheel that are still open are closed before the wheel's own exit handlers
+   * run, within 4 s, or the process ends without those, with its exit code.
+   */
+  wheelHookExit(): void;
 
   /** Opens a channel in registered control memory (layout.ts, "Engine channel"); completions wake `wakeId`. */
   channelOpen(options: ChannelOptions): number;

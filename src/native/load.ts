@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { isMainThread } from "node:worker_threads";
 
 import { MooncakeKvError } from "../errors.ts";
 import { packageRoot } from "../worker-entry.ts";
@@ -41,8 +42,11 @@ export function engineProgram(paths: readonly string[] = engineProgramPaths()): 
  * Throws NATIVE_MISSING when the addon was not built or does not load.
  */
 export function loadNative(): NativeBinding {
-  loaded ??= loadFrom(addonPaths());
-  return loaded;
+  if (loaded !== undefined) return loaded;
+  const native = (loaded = loadFrom(addonPaths()));
+  // The process ends with the main thread only. Whatever the wheel registers until then, this comes before it.
+  if (isMainThread) process.once("exit", () => native.wheelHookExit());
+  return native;
 }
 
 /** Loads the first of `paths` that exists. */

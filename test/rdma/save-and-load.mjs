@@ -220,6 +220,5 @@ console.log(
     loadTimeoutMs: LOAD_TIMEOUT_MS,
   }),
 );
-// Not process.exit: the wheel's own exit handler would then end stores that have work outstanding with the dead owner, while ours
-// is opened anew, and now and then it crashes there. How a process ends is not what this scenario is about.
-process.kill(process.pid, "SIGKILL");
+// Without stop(), and with work outstanding to the dead owner: the process's end puts the stores in order itself.
+process.exit(0);

@@ -5,6 +5,7 @@
 
 #include "core/codes.h"
 #include "core/error.h"
+#include "engines/mooncake/exit_hook.h"
 #include "engines/mooncake/master_address.h"
 
 namespace mooncake_kv::mooncake {
@@ -37,6 +38,7 @@ void MooncakeEngine::open(Lost lost) {
   if (pool == nullptr) {
     requireMaster(first);
     pool = std::make_shared<Pool>(Store::setUp(options_), limits_.stagingBytes);
+    retireAtExit(pool);
   }
   connection_->pool = std::move(pool);
   connection_->parked = parked_;

@@ -99,6 +99,7 @@ bool Store::end(std::shared_ptr<Methods> methods) {
     call(methods->close.get(), {});
   } catch (const python::Raised&) {
     closed = false;
+    if (methods->open != nullptr) methods->open->giveUp();
   }
   // The objects end under the lock, and with them what the wheel has left to its destructors.
   methods.reset();

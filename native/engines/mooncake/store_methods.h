@@ -1,14 +1,18 @@
 // The Python objects behind a Store.
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "engines/mooncake/exit_hook.h"
 #include "engines/mooncake/store.h"
 
 namespace mooncake_kv::mooncake {
 
 /** Bound methods, looked up once. */
 struct Store::Methods {
+  /** The first member, so that it goes last. Null for the methods of the class. */
+  std::unique_ptr<OpenStore> open;
   python::Held object;
   python::Held replicateConfigType, replicateConfig;
   std::string preferredSegment;

@@ -1,6 +1,7 @@
 // How a store comes to be: the wheel's import and its `setup`.
 #include "core/error.h"
 #include "core/processors.h"
+#include "engines/mooncake/exit_hook.h"
 #include "engines/mooncake/local_address.h"
 #include "engines/mooncake/python/interpreter.h"
 #include "engines/mooncake/store.h"
@@ -89,12 +90,15 @@ void Store::importWheel(const MooncakeOptions& options) {
     throw importError(options.pythonExecutable, raised.what());
   }
   catchWheelLog();
+  hookExit();
 }
 
 std::shared_ptr<Store> Store::setUp(const MooncakeOptions& options) {
   importWheel(options);
   const std::shared_ptr<Store> store(new Store());
   Methods& methods = *store->methods_;
+  methods.open = std::make_unique<OpenStore>();
+  if (OpenStore::tooLate()) throw Error("UNREACHABLE", "mooncake", "", "the process ends", "Open no engine then.");
   const Lock lock;
   try {
     const Ref module = python::importModule("mooncake.store");
@@ -116,6 +120,8 @@ std::shared_ptr<Store> Store::setUp(const MooncakeOptions& options) {
   } catch (const Raised& raised) {
     raisedText = raised.what();
   }
+  // The wheel's handler was registered with the first store.
+  hookExit();
   if (code == 0 && raisedText.empty()) return store;
   const std::string said = raisedText.empty() ? lastWheelError() : raisedText;
   throw Error("UNREACHABLE", "master_server_address", options.masterServerAddress,
