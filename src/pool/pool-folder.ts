@@ -21,8 +21,23 @@ export interface PoolFolder {
   readonly lockDescriptor: number;
 }
 
-/** Makes a folder in `pools` whose lock this process holds until it ends. Throws what the file system says, and UNSUPPORTED where it has no locks. */
+/** Makes a folder in `pools` whose lock this process holds until it ends. Throws INVALID_VALUE where no folder or no lock is to be had. */
 export function makePoolFolder(pools: string): PoolFolder {
+  try {
+    return makeFolder(pools);
+  } catch (cause) {
+    throw new MooncakeKvError({
+      code: "INVALID_VALUE",
+      field: "MOONCAKE_KV_STATE",
+      value: pools,
+      problem: `no pool can be recorded there: ${cause instanceof Error ? cause.message : String(cause)}`,
+      remedy: "Name a folder of this user on a file system of this machine.",
+      cause,
+    });
+  }
+}
+
+function makeFolder(pools: string): PoolFolder {
   fs.mkdirSync(pools, { recursive: true, mode: 0o700 });
   // Nobody sees it under its name before the lock is held.
   const draft = fs.mkdtempSync(join(pools, ".draft-"));

@@ -164,3 +164,11 @@ test("a pool whose processes are out of sight is not said to be stopped", async 
   expect(await stopRecordedPool(record!)).toBe("out of sight");
   await pool.end();
 });
+
+test("a place where no pool can be recorded is named", () => {
+  const file = join(root, "file");
+  fs.writeFileSync(file, "");
+  expect(() => makePoolFolder(file)).toThrow(
+    expect.objectContaining({ code: "INVALID_VALUE", field: "MOONCAKE_KV_STATE", value: file }),
+  );
+});
