@@ -19,7 +19,7 @@ const model = {
 };
 const world = { model, random: () => 0.5, ignored: () => undefined };
 const MEGABYTE = 1024 * 1024;
-const HANG_MS = 5000;
+const HANG_MS = 10_000;
 
 /** As many of `item` as make up the size, between `head` and `tail`. */
 function filled(bytes: number, head: string, item: string, tail: string): string {
