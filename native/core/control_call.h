@@ -16,7 +16,7 @@ constexpr size_t CONTROL_VALUE_BYTES_MAX = 1 << 20;
 constexpr int64_t KEPT_UNKNOWN = -1;
 
 enum class ControlOperation : int32_t {
-  /** Reply: `value`, or OBJECT_NOT_FOUND; VALUE_TOO_LARGE for one of more than CONTROL_VALUE_BYTES_MAX, which is not read. */
+  /** Reply: `value`, or OBJECT_NOT_FOUND; VALUE_TOO_LARGE, with its bytes as `count`, for one of more than CONTROL_VALUE_BYTES_MAX, which is not read. */
   getValue = 1,
   /**
    * Stores `value` if the key is absent. Reply: count 1, stored by this call; count 0, a value was there already or the engine

@@ -1,7 +1,9 @@
 // What an engine is asked: keys with one operation, and for put and get the memory that holds each value.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -76,6 +78,10 @@ class PoolRequest {
   void setResults(int32_t result) { results_.assign(results_.size(), result); }
   /** Where a get found the value. At first TIER_UNKNOWN. */
   void setTier(uint32_t index, int32_t tier) { tiers_[index] = tier; }
+  /** Of a value that has another size than the block: its bytes, in the place of the tier. */
+  void setWrongBytes(uint32_t index, uint64_t bytes) {
+    tiers_[index] = static_cast<int32_t>(std::min<uint64_t>(bytes, std::numeric_limits<int32_t>::max()));
+  }
   int32_t result(uint32_t index) const { return results_[index]; }
   int32_t tier(uint32_t index) const { return tiers_[index]; }
 

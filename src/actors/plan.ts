@@ -95,7 +95,9 @@ export const CONTROL_OWNER_WORD = 16;
 export const CONTROL_MODEL_EXIT_WORD = 32;
 /** A MEMBERSHIP_ number. Written by the runtime's thread, read by the scheduler side before it uses the pool. */
 export const CONTROL_MEMBERSHIP_WORD = 48;
-export const CONTROL_WORDS = 64;
+/** What the loader found under our keys: see MismatchWords. */
+export const CONTROL_MISMATCH_WORD = 64;
+export const CONTROL_WORDS = 80;
 
 /** Records of each mailbox by ACTOR_ number, powers of two. */
 export function mailboxCapacities(

@@ -57,6 +57,7 @@ export const OPERATION_REMOVE = 4;
 /** Count 0: everything in the pool. */
 export const OPERATION_REMOVE_ALL = 5;
 
+/** Where a value lay. Of a get that found one of another size (BUFFER_SMALLER, BUFFER_LARGER) this word has its bytes; 0: unknown. */
 export const TIER_UNKNOWN = 0;
 export const TIER_MEMORY = 1;
 export const TIER_DISK = 2;

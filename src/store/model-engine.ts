@@ -158,8 +158,12 @@ export class SimulatedChannel {
     if (this.#faults.evicts()) pool.remove(key);
     const value = pool.get(key);
     if (value === undefined) return EngineCode.OBJECT_NOT_FOUND;
-    if (value.length > memory.valueBytes) return EngineCode.BUFFER_SMALLER;
-    if (value.length < memory.valueBytes) return EngineCode.BUFFER_LARGER;
+    if (value.length !== memory.valueBytes) {
+      this.#channel.tiers(slot)[index] = value.length;
+      return value.length > memory.valueBytes
+        ? EngineCode.BUFFER_SMALLER
+        : EngineCode.BUFFER_LARGER;
+    }
     memory.write(block, value);
     return this.#inMemory(slot, index, value.length);
   }

@@ -101,7 +101,10 @@ int32_t LocalEngine::get(PoolRequest& request, uint32_t index, uint64_t tick) {
     return code::OBJECT_NOT_FOUND;
   }
   const size_t bytes = request.valueBytes(index);
-  if (bytes != value->bytes) return bytes < value->bytes ? code::BUFFER_SMALLER : code::BUFFER_LARGER;
+  if (bytes != value->bytes) {
+    request.setWrongBytes(index, value->bytes);
+    return bytes < value->bytes ? code::BUFFER_SMALLER : code::BUFFER_LARGER;
+  }
   // Before the copy: wrong bytes never reach a KV block, and the copy then reads from the cache.
   if (!isIntact(*value)) return code::CHECKSUM_MISMATCH;
   const uint8_t* from = value->data();
@@ -144,7 +147,7 @@ ControlReply LocalEngine::getValue(const std::string& key) {
   const std::shared_ptr<const Value> value = pool_->find(key, pool_->takeTicks(1));
   if (value == nullptr) return {.status = code::OBJECT_NOT_FOUND};
   if (value->bytes > CONTROL_VALUE_BYTES_MAX) {
-    return {.status = code::VALUE_TOO_LARGE, .text = "the value has " + std::to_string(value->bytes) + " bytes"};
+    return {.status = code::VALUE_TOO_LARGE, .count = static_cast<int64_t>(value->bytes), .text = "the value has " + std::to_string(value->bytes) + " bytes"};
   }
   if (!isIntact(*value)) return {.status = code::CHECKSUM_MISMATCH};
   return {.value = std::vector<uint8_t>(value->data(), value->data() + value->bytes)};

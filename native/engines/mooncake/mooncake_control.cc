@@ -39,7 +39,7 @@ ControlReply MooncakeEngine::getValue(const std::string& key, Pool::Visit& visit
   const int64_t size = store().size(key);
   if (size < 0) return failed(size, "get_size");
   if (static_cast<uint64_t>(size) > CONTROL_VALUE_BYTES_MAX) {
-    return {.status = code::VALUE_TOO_LARGE, .text = "the value has " + std::to_string(size) + " bytes"};
+    return {.status = code::VALUE_TOO_LARGE, .count = size, .text = "the value has " + std::to_string(size) + " bytes"};
   }
   ReplicaLists before, after;
   store().replicas(key, before);

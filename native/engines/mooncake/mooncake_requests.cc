@@ -210,7 +210,10 @@ void MooncakeEngine::readResult(PoolRequest& request, uint32_t index, int32_t wh
     // The wheel says the same of a buffer that is too large and of a transfer that failed.
     const int64_t is = sizesDiffer ? store().size(std::string(request.key(index))) : wanted;
     sizesDiffer = is >= 0 && is != wanted;
-    if (sizesDiffer) result = wanted < is ? code::BUFFER_SMALLER : code::BUFFER_LARGER;
+    if (sizesDiffer) {
+      result = wanted < is ? code::BUFFER_SMALLER : code::BUFFER_LARGER;
+      request.setWrongBytes(index, static_cast<uint64_t>(is));
+    }
   }
   request.setResult(index, result);
 }

@@ -5,6 +5,7 @@ import { CounterBlock } from "../../trace/counters.ts";
 import { NONE } from "../../blocks/layout.ts";
 import { serveThreadControl } from "../control/thread-control.ts";
 import { ACTOR_LOOKUP } from "../messages.ts";
+import { MismatchWords } from "../mismatch-words.ts";
 import type { ActorThreadData } from "../plan.ts";
 import type { FromThread, ToThread } from "../supervision/thread-messages.ts";
 import { createActor } from "./create-actor.ts";
@@ -67,6 +68,7 @@ function main(data: ThreadData): void {
       ...ends,
       flushWakes: () => ends.outboxes.flush(),
       events: openThreadEvents(plan, actor, ends.tables),
+      mismatch: new MismatchWords(plan.control),
     },
     context,
     counters,

@@ -4,6 +4,7 @@ import type { CounterBlock } from "../../trace/counters.ts";
 import { loadStaging } from "../loader/load-work.ts";
 import { LoaderActor } from "../loader/loader-actor.ts";
 import { LookupActor } from "../lookup/lookup-actor.ts";
+import type { MismatchWords } from "../mismatch-words.ts";
 import { ACTOR_LOADER, ACTOR_LOOKUP, ACTOR_SAVER, ACTOR_SCHEDULER } from "../messages.ts";
 import type { ActorThreadData } from "../plan.ts";
 import { SaverActor } from "../saver/saver-actor.ts";
@@ -17,6 +18,8 @@ export interface ActorEnds extends Pick<ThreadEnds, "tables" | "gone"> {
   readonly flushWakes: () => void;
   /** Where the actor's KV events go; absent: none are made. */
   readonly events?: KvEventWriter | undefined;
+  /** Where the loader tells of values of another size; absent in replays, which tell nobody. */
+  readonly mismatch?: MismatchWords | undefined;
 }
 
 /** What of a thread's data an actor is made of. */
@@ -52,6 +55,7 @@ export function createActor(parts: {
         metrics: counters,
         staging: staging === null ? undefined : loadStaging(staging),
         tierLog: storeTierLog,
+        mismatch: ends.mismatch,
       });
     case ACTOR_SAVER:
       return new SaverActor({ tables, workers, rules, metrics: counters, events: ends.events });

@@ -5,7 +5,8 @@ import type { Tables } from "../../blocks/tables.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import type { EngineChannel } from "../../store/engine.ts";
 import type { ActorContext, RemoteLookups } from "../step.ts";
-import { CONTROL_MEMBERSHIP_WORD, type ActorThreadData } from "../plan.ts";
+import { readMembership } from "../mismatch-words.ts";
+import type { ActorThreadData } from "../plan.ts";
 import type { ThreadEnds } from "./thread-ends.ts";
 import { openThreadTrace } from "./thread-trace.ts";
 
@@ -48,8 +49,7 @@ export function openThreadContext(
     room: (receiver) => ends.outboxes.room(receiver),
     // Pairs with the lookup actor's publishing store.
     readLookup: (slot) => Atomics.load(requests, ends.tables.request(slot) + REQUEST_LOOKUP_WORD),
-    // Pairs with the store of the runtime's thread.
-    readMembership: () => Atomics.load(control, CONTROL_MEMBERSHIP_WORD),
+    readMembership: () => readMembership(control),
     waitLookup: lookupWait(ends.tables, ends.nowMs),
     hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>
       native.hashBlocks(plan.hasherId, tokenPage, hashPage, extrasPage, fromBlock, toBlock),

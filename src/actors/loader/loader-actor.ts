@@ -1,11 +1,19 @@
 import {
+  ENTRY_GROUP,
+  ENTRY_HASH_ROW,
+  ENTRY_PREFIX,
+  ENTRY_WORDS,
+  HASH_STRIDE_WORDS,
   JOB_KIND_LOAD,
   JOB_STATE_NEW,
   JOB_TICKET,
+  NONE,
   REQUEST_LOADS_IN_FLIGHT,
   TIER_DISK,
+  TIER_UNKNOWN,
 } from "../../blocks/layout.ts";
-import type { EngineChannel } from "../../store/engine.ts";
+import type { PageArena } from "../../blocks/page-arena.ts";
+import { EngineCode, type EngineChannel } from "../../store/engine.ts";
 import { COUNTERS, STORE_LOAD_GET } from "../../trace/counters.ts";
 import { JobActor, type JobActorOptions } from "../jobs/job-actor.ts";
 import { keyCode, outcomeOfCode } from "../jobs/outcomes.ts";
@@ -13,8 +21,10 @@ import { reportKibibytes, reportMicroseconds } from "../jobs/report-units.ts";
 import { countValues } from "../jobs/store-metrics.ts";
 import { OUTCOME_CANCELLED, type LoadDone, type Message } from "../messages.ts";
 import type { ActorContext } from "../step.ts";
+import type { MismatchWords } from "../mismatch-words.ts";
 import type { LoadStaging, LoadWork } from "./load-work.ts";
 import { PlannedLoads } from "./planned-loads.ts";
+import { mismatchText, SizeEvidence } from "./size-evidence.ts";
 import { TierSummary } from "./tier-summary.ts";
 import { UniformLoads } from "./uniform-loads.ts";
 
@@ -23,6 +33,8 @@ export interface LoaderOptions extends JobActorOptions {
   readonly staging?: LoadStaging | undefined;
   /** Says of each batch how much came from memory and from disk. */
   readonly tierLog?: boolean;
+  /** Told when values of another size lie under our keys. */
+  readonly mismatch?: Pick<MismatchWords, "publish"> | undefined;
 }
 
 export interface LoaderCounters {
@@ -32,6 +44,7 @@ export interface LoaderCounters {
   diskBlocks: number;
   bytes: number;
   cancelledJobs: number;
+  wrongSizes: number;
 }
 
 /**
@@ -47,10 +60,14 @@ export class LoaderActor extends JobActor {
     diskBlocks: 0,
     bytes: 0,
     cancelledJobs: 0,
+    wrongSizes: 0,
   };
   readonly #loads: LoadWork;
   readonly #staging: LoadStaging | undefined;
   readonly #tiers = new TierSummary();
+  readonly #sizes = new SizeEvidence();
+  readonly #mismatch: LoaderOptions["mismatch"];
+  readonly #hashes: PageArena;
   readonly #tierLog: boolean;
   readonly #memoryBlocks: Int32Array;
   readonly #diskBlocks: Int32Array;
@@ -63,6 +80,8 @@ export class LoaderActor extends JobActor {
       ? new UniformLoads(tables, this.items, workers, budget)
       : new PlannedLoads(tables, this.items, workers, rules, budget);
     this.#staging = staging;
+    this.#mismatch = options.mismatch;
+    this.#hashes = tables.hashes;
     this.#tierLog = options.tierLog ?? false;
     this.#memoryBlocks = new Int32Array(this.items.count);
     this.#diskBlocks = new Int32Array(this.items.count);
@@ -107,6 +126,7 @@ export class LoaderActor extends JobActor {
   completed(item: number, batch: number, context: ActorContext): boolean {
     const { engine } = context;
     this.#count(item, batch, engine);
+    this.#lookAtSizes(item, batch, context);
     this.trace("getDone", item, batch, engine.status(batch));
     this.#loads.completed(item, batch, engine);
     return false;
@@ -151,6 +171,51 @@ export class LoaderActor extends JobActor {
       else if (items.active[item] === 1) this.runner.giveUp(item, OUTCOME_CANCELLED, context);
     }
     return true;
+  }
+
+  /** Entries of a batch stay as they were sent until its slot is used anew. */
+  #lookAtSizes(item: number, batch: number, { engine, log, trace }: ActorContext): void {
+    const { items } = this;
+    if (items.orphan[item] === 1) return;
+    const { bytesOfValue } = this.worker(item);
+    const [entries, results, tiers] = [
+      engine.entries(batch),
+      engine.results(batch),
+      engine.tiers(batch),
+    ];
+    const count = engine.count(batch);
+    for (let index = 0; index < count; index++) {
+      const code = results[index]!;
+      const at = index * ENTRY_WORDS;
+      const wantedBytes = bytesOfValue[entries[at + ENTRY_GROUP]!]!;
+      if (code >= 0) this.#sizes.right(wantedBytes);
+      if (code !== EngineCode.BUFFER_SMALLER && code !== EngineCode.BUFFER_LARGER) continue;
+      this.counters.wrongSizes++;
+      const foundBytes = tiers[index]!;
+      if (foundBytes === TIER_UNKNOWN) continue;
+      const found = this.#sizes.wrong({
+        wantedBytes,
+        foundBytes,
+        prefix: entries[at + ENTRY_PREFIX]!,
+        digest: this.#digest(entries[at + ENTRY_HASH_ROW]!),
+        slot: items.slot(item),
+        generation: items.generation(item),
+      });
+      if (found === null) continue;
+      this.#mismatch?.publish(found);
+      trace.record("poolClosed", NONE, NONE, 1, foundBytes);
+      log.error({ wantedBytes, foundBytes }, mismatchText(found));
+    }
+  }
+
+  /** A copy: rows are used anew when their requests have ended. */
+  #digest(hashRow: number): Int32Array {
+    const { entriesPerPage, words } = this.#hashes;
+    const offset = this.#hashes.offset(
+      Math.floor(hashRow / entriesPerPage),
+      hashRow % entriesPerPage,
+    );
+    return words.slice(offset, offset + HASH_STRIDE_WORDS);
   }
 
   #count(item: number, batch: number, engine: EngineChannel): void {

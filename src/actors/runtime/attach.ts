@@ -12,7 +12,8 @@ import { loadNative } from "../../native/load.ts";
 import { openThreadTrace } from "../hosts/thread-trace.ts";
 import { ACTOR_SCHEDULER } from "../messages.ts";
 import type { Log } from "../step.ts";
-import { CONTROL_MEMBERSHIP_WORD, CONTROL_OWNER_WORD } from "../plan.ts";
+import { readMembership } from "../mismatch-words.ts";
+import { CONTROL_OWNER_WORD } from "../plan.ts";
 import { resolveAttach } from "./attach-options.ts";
 import { type AttachedConnector, faceOf } from "./attached-connector.ts";
 import type { UserKvMemory, UserKvStorages } from "./kv-memory.ts";
@@ -128,8 +129,7 @@ function connectTo(
     mailbox: ends.mailboxes[ACTOR_SCHEDULER]!,
     owner: control.subarray(CONTROL_OWNER_WORD, CONTROL_OWNER_WORD + 1),
     threadId,
-    // Pairs with the store in `Runtime`, on the thread that made it.
-    readMembership: () => Atomics.load(control, CONTROL_MEMBERSHIP_WORD),
+    readMembership: () => readMembership(control),
     resetPool: (options) => runtime.resetPool(options),
     events: runtime.kvEvents,
     hashBlocks: (tokenPage, hashPage, extrasPage, fromBlock, toBlock) =>

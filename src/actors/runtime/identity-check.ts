@@ -16,6 +16,7 @@ import { EngineCode } from "../../store/engine.ts";
 import type { EngineCalls } from "../../store/engine-calls.ts";
 import type { TraceWriter } from "../../trace/events.ts";
 import type { Log } from "../step.ts";
+import type { SizeWatch } from "./size-watch.ts";
 import { type IdentityIntervals, IdentityRetries } from "./identity-intervals.ts";
 import { IdentityLog } from "./identity-log.ts";
 
@@ -32,6 +33,8 @@ export interface IdentityCheckOptions {
   readonly after: (delayMs: number, action: () => void) => () => void;
   /** Tells the scheduler side: a MEMBERSHIP_ number, PAUSED amid a reset. */
   readonly publish: (membership: number) => void;
+  /** What else closes an open pool: values of another size under our keys. Absent: nothing. */
+  readonly sizes?: Pick<SizeWatch, "differences" | "look">;
   readonly trace: TraceWriter;
   readonly log: Log;
 }
@@ -83,9 +86,11 @@ export class IdentityCheck {
   }
 
   status(): MembershipStatus {
+    const open = this.#membership === MEMBERSHIP_OPEN;
+    const sizes = open ? (this.#options.sizes?.differences() ?? []) : [];
     return {
-      membership: MEMBERSHIP_NAMES[this.#membership] ?? "unknown",
-      differences: this.#membership === MEMBERSHIP_CLOSED ? this.#compared.bytes : [],
+      membership: sizes.length > 0 ? "closed" : (MEMBERSHIP_NAMES[this.#membership] ?? "unknown"),
+      differences: this.#membership === MEMBERSHIP_CLOSED ? this.#compared.bytes : sizes,
       keyDifferences: this.#compared.keys,
       ...(this.#problem === null || this.#membership !== MEMBERSHIP_UNKNOWN
         ? {}
@@ -168,6 +173,9 @@ export class IdentityCheck {
     let settled = false;
     try {
       settled = await this.#readOrPublish();
+      const { sizes, trace } = this.#options;
+      if (!this.#closed && (await sizes?.look()) === true)
+        trace.record("poolOpened", NONE, NONE, this.#compared.keys.length, NONE);
     } catch (error) {
       // Whatever the pool holds, the next look is made and the process lives.
       this.#log.failed(error);

@@ -1,17 +1,19 @@
 import type { ConnectorConfig } from "../../config/connector-config.ts";
-import type { KvCacheConfig } from "../../config/kv-cache-config.ts";
+import { HASH_ALGORITHMS, type KvCacheConfig } from "../../config/kv-cache-config.ts";
 import { identityKey, poolIdentity } from "../../connector/identity/identity.ts";
 import { noneHashIsRandom } from "../../keys/none-hash.ts";
 import { keyNamespaceOf } from "../../keys/pool-keys.ts";
 import type { NativeBinding } from "../../native/binding.ts";
 import { EngineCalls } from "../../store/engine-calls.ts";
 import type { TraceWriter } from "../../trace/events.ts";
+import { MismatchWords } from "../mismatch-words.ts";
 import { CONTROL_MEMBERSHIP_WORD } from "../plan.ts";
 import type { Log } from "../step.ts";
 import type { EngineWatch } from "./engine-watch.ts";
 import { IdentityCheck } from "./identity-check.ts";
 import { IDENTITY_INTERVALS } from "./identity-intervals.ts";
 import type { RuntimeOptions } from "./runtime.ts";
+import { SizeWatch } from "./size-watch.ts";
 
 /** One answer of the pool about its members; lookups have no more patience either. */
 const CALL_TIMEOUT_MAX_MS = 5000;
@@ -26,6 +28,8 @@ export interface MembershipParts {
   readonly nowMs: () => number;
   /** The runtime's control words. */
   readonly control: SharedArrayBuffer;
+  /** Prefixes of the key space that the loader uses. */
+  readonly keyPrefixes: readonly string[];
   readonly trace: TraceWriter;
   readonly log: Log;
 }
@@ -35,11 +39,22 @@ export function watchMembership(parts: MembershipParts): IdentityCheck {
   const { native, engineId, engine, kvCache, connector, noneHash, nowMs, trace, log } = parts;
   const control = new Int32Array(parts.control);
   const { storeTp = null, cachePrefix } = keyNamespaceOf(connector);
+  const calls = new EngineCalls({ native, engineId });
+  const timeoutMs = Math.min(connector.lookupTimeoutMs, CALL_TIMEOUT_MAX_MS);
+  const sizes = new SizeWatch({
+    calls,
+    mismatch: new MismatchWords(parts.control),
+    prefixes: parts.keyPrefixes,
+    digestBytes: HASH_ALGORITHMS[kvCache.hashAlgorithm].digestBytes,
+    timeoutMs,
+    log,
+  });
   const check = new IdentityCheck({
-    calls: new EngineCalls({ native, engineId }),
+    calls,
+    sizes,
     key: identityKey(kvCache.modelName, cachePrefix),
     identity: poolIdentity({ kvCache, cachePrefix, noneHash, storeTp }),
-    timeoutMs: Math.min(connector.lookupTimeoutMs, CALL_TIMEOUT_MAX_MS),
+    timeoutMs,
     nowMs,
     intervals: IDENTITY_INTERVALS,
     after: (delayMs, action) => {

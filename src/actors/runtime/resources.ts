@@ -72,6 +72,8 @@ export class RuntimeResources {
   /** Woken when the engine's state changes. */
   readonly engineWakeId: number;
   readonly engineHasLog: boolean;
+  /** Prefixes of the worker side's keys, by their numbers. */
+  keyPrefixes: readonly string[] = [];
   readonly #native: NativeBinding;
   readonly #channelIds: number[] = [];
   /** Give back what was registered, in the order of registration. */
@@ -165,6 +167,7 @@ export class RuntimeResources {
         kvCache.blockCount,
       ),
     );
+    this.keyPrefixes = plan.prefixes;
     this.#native.engineUseKeySpace(this.engineId, keySpaceId);
     this.#releases.push(() => this.#native.keySpaceRelease(keySpaceId));
     return { ...plan, keySpaceId };

@@ -140,6 +140,7 @@ export class Runtime {
       noneHash: this.#resources.noneHash,
       nowMs: this.ends.nowMs,
       control: this.plan.control,
+      keyPrefixes: this.#resources.keyPrefixes,
       trace: this.#supervised.trace,
     });
     const { ends, membership, kvEvents } = this;

@@ -7,7 +7,8 @@ import { attachNativeChannel } from "../../../store/native-channel.ts";
 import { COUNTERS, type CounterBlock } from "../../../trace/counters.ts";
 import { LOOKUP_RPC_OUTCOMES } from "../../../trace/families.ts";
 import { ForeignLookups } from "../../lookup/foreign/foreign-lookups.ts";
-import { CONTROL_MEMBERSHIP_WORD, type LookupRpcPlan, type RuntimePlan } from "../../plan.ts";
+import { readMembership } from "../../mismatch-words.ts";
+import type { LookupRpcPlan, RuntimePlan } from "../../plan.ts";
 import type { RemoteLookups } from "../../step.ts";
 import type { ResetAnswered, ResetRequest } from "../../supervision/thread-messages.ts";
 import type { ThreadEnds } from "../thread-ends.ts";
@@ -127,8 +128,7 @@ class ForeignHost {
         metrics: counters,
         digestBytes: HASH_ALGORITHMS[kvCache.hashAlgorithm].digestBytes,
         timeoutMs: connector.lookupTimeoutMs,
-        // Pairs with the store of the runtime's thread.
-        readMembership: () => Atomics.load(control, CONTROL_MEMBERSHIP_WORD),
+        readMembership: () => readMembership(control),
       },
       {
         epoch,
