@@ -22,6 +22,7 @@ export class MismatchWords {
 
   publish({ wantedBytes, foundBytes, prefix, digest }: SizeMismatch): void {
     const words = this.#words;
+    // Pairs with `clear` of the runtime's thread: what is there already stays.
     if (Atomics.load(words, 0) !== 0) return;
     words[WANTED_BYTES] = wantedBytes;
     words[FOUND_BYTES] = foundBytes;
@@ -34,6 +35,7 @@ export class MismatchWords {
   /** null: none. */
   read(): SizeMismatch | null {
     const words = this.#words;
+    // Pairs with the loader's store: the words behind it are whole.
     if (Atomics.load(words, 0) === 0) return null;
     return {
       wantedBytes: words[WANTED_BYTES]!,

@@ -28,8 +28,8 @@ export interface ConnectorEnvironment {
   readonly rpcBasePath: string | null;
   /** VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES: KV events carry the low 64 bits of a hash; false: its whole digest. */
   readonly kvEventIntegerHashes: boolean;
-  /** VLLM_KV_CACHE_LAYOUT, its aliases NHD and HND resolved; null: unset, so that the layout is found out. */
-  readonly kvCacheLayout: VllmKvLayout | null;
+  /** VLLM_KV_CACHE_LAYOUT, its aliases NHD and HND resolved; undefined: unset, so that the layout is found out. */
+  readonly kvCacheLayout: VllmKvLayout | undefined;
   /** VLLM_HOST_IP: address of this machine for others, in the pool and in KV events; null: found out. */
   readonly hostAddress: string | null;
   /** MOONCAKE_PYTHON: the interpreter that has the Mooncake package; null: searched for. */

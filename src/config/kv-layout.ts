@@ -30,9 +30,9 @@ const REQUIRED_BY_CONNECTOR: Readonly<Record<string, KvLayout>> = { MooncakeConn
 /** MultiConnectors within each other: more than anybody nests. */
 const NESTING_MAX = 8;
 
-/** VLLM_KV_CACHE_LAYOUT without its aliases; null: unset. Throws INVALID_VALUE for other names, as vLLM does: also the empty text. */
-export function readLayoutVariable(text: string | undefined): VllmKvLayout | null {
-  if (text === undefined) return null;
+/** VLLM_KV_CACHE_LAYOUT without its aliases; undefined: unset. Throws INVALID_VALUE for other names, as vLLM does: also the empty text. */
+export function readLayoutVariable(text: string | undefined): VllmKvLayout | undefined {
+  if (text === undefined) return undefined;
   if (!NAMES.includes(text)) {
     const remedy = `Use one of ${NAMES.join(", ")} (NHD is LBNHC, HND is LBHNC), in capitals, or unset it.`;
     fail("INVALID_VALUE", LAYOUT_VARIABLE, text, "is no KV cache layout", remedy);
@@ -47,7 +47,7 @@ export function readLayoutVariable(text: string | undefined): VllmKvLayout | nul
  */
 export function resolveKvLayout(options: {
   readonly stated: KvLayout | undefined;
-  readonly requested: VllmKvLayout | null;
+  readonly requested: VllmKvLayout | undefined;
   /** Names of all connectors of the configuration: `connectorNames`. */
   readonly connectors: readonly string[];
   /** null: not known yet; a model whose groups are alike. */
@@ -58,7 +58,7 @@ export function resolveKvLayout(options: {
     const remedy = "Leave kvCache.layout out to follow the variable.";
     return keptLayout(stated, requested, "kvCache.layout", "kvCache.layout states it", remedy);
   }
-  if (requested !== null) {
+  if (requested !== undefined) {
     const reason = `${LAYOUT_VARIABLE} asks for it`;
     return { layout: fitting(requested, model), source: "environment", reason, warnings: [] };
   }
@@ -75,12 +75,13 @@ export function resolveKvLayout(options: {
 /** A layout that is what it is, with a warning when the environment asks for another. */
 export function keptLayout(
   layout: KvLayout,
-  requested: VllmKvLayout | null,
+  requested: VllmKvLayout | undefined,
   source: LayoutSource,
   reason: string,
   remedy: string,
 ): KvLayoutChoice {
-  if (requested === null || requested === layout) return { layout, source, reason, warnings: [] };
+  if (requested === undefined || requested === layout)
+    return { layout, source, reason, warnings: [] };
   const meant =
     valueOrder(requested) === valueOrder(layout)
       ? "values have the same bytes in both"

@@ -51,7 +51,7 @@ export interface ServingRuntimeOptions {
 const GRAPH_LAYOUT: KvLayout = "BLHNC";
 
 /** The layout of `serve`, with a warning when VLLM_KV_CACHE_LAYOUT asks for another. */
-export function servedLayout(requested: VllmKvLayout | null): KvLayoutChoice {
+export function servedLayout(requested: VllmKvLayout | undefined): KvLayoutChoice {
   const remedy = `Unset the variable, and give vLLM ${GRAPH_LAYOUT} or HND where it is to share these blocks.`;
   return keptLayout(GRAPH_LAYOUT, requested, "model", "the model's graph needs it", remedy);
 }

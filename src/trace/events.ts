@@ -275,7 +275,7 @@ export const TRACE_EVENTS = {
     "pool closed",
     "bytesUnlike",
     "-",
-    "Identities clash: it computes.",
+    "Identities or sizes of values clash: it computes.",
   ),
 } as const;
 

@@ -41,6 +41,7 @@ describe("readEnvironment", () => {
         VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES: "0",
         VLLM_HOST_IP: "10.0.0.5",
         MOONCAKE_PYTHON: "/opt/python",
+        VLLM_KV_CACHE_LAYOUT: "HND",
       }),
     ).toEqual({
       configPath: "/etc/store.json",
@@ -56,6 +57,7 @@ describe("readEnvironment", () => {
       loadReceiveThreads: 4,
       rpcBasePath: "/run/vllm",
       python: "/opt/python",
+      kvCacheLayout: "LBHNC",
       searchPath: "",
     });
   });

@@ -159,7 +159,7 @@ test("a stated layout wins outright; a variable that differs is told", () => {
 });
 
 test("serve keeps the layout of its graph, and warns when the environment asks for another", () => {
-  expect(servedLayout(null)).toMatchObject({ layout: "BLHNC", warnings: [] });
+  expect(servedLayout(undefined)).toMatchObject({ layout: "BLHNC", warnings: [] });
   expect(servedLayout("BLHNC").warnings).toEqual([]);
   for (const requested of ["LBNHC", "LBHNC", "BHLNC"] as const)
     expect(servedLayout(requested)).toMatchObject({

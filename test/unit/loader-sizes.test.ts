@@ -23,6 +23,7 @@ import {
 } from "../../src/connector/membership.ts";
 import type { EngineCallReply } from "../../src/native/binding.ts";
 import { EngineCode } from "../../src/store/engine.ts";
+import { NO_TRACE } from "../../src/trace/events.ts";
 import { ActorWorld, BLOCK_BYTES, range } from "./store-world.ts";
 
 const OTHER = 2 * BLOCK_BYTES;
@@ -198,6 +199,7 @@ describe("closed for this member", () => {
       prefixes: loads.world.plans[0]?.prefixes ?? [],
       digestBytes: 32,
       timeoutMs: 100,
+      trace: NO_TRACE,
       log: loads.world.context().log,
     });
     expect(watch.differences()).toEqual([

@@ -173,9 +173,7 @@ export class IdentityCheck {
     let settled = false;
     try {
       settled = await this.#readOrPublish();
-      const { sizes, trace } = this.#options;
-      if (!this.#closed && (await sizes?.look()) === true)
-        trace.record("poolOpened", NONE, NONE, this.#compared.keys.length, NONE);
+      if (!this.#closed) await this.#options.sizes?.look();
     } catch (error) {
       // Whatever the pool holds, the next look is made and the process lives.
       this.#log.failed(error);

@@ -47,6 +47,7 @@ export function watchMembership(parts: MembershipParts): IdentityCheck {
     prefixes: parts.keyPrefixes,
     digestBytes: HASH_ALGORITHMS[kvCache.hashAlgorithm].digestBytes,
     timeoutMs,
+    trace,
     log,
   });
   const check = new IdentityCheck({

@@ -1,7 +1,9 @@
+import { NONE } from "../../blocks/layout.ts";
 import type { IdentityDifference } from "../../connector/identity/compare.ts";
 import { poolKey } from "../../keys/pool-keys.ts";
 import { EngineCode } from "../../store/engine.ts";
 import type { EngineCalls } from "../../store/engine-calls.ts";
+import type { TraceWriter } from "../../trace/events.ts";
 import type { MismatchWords } from "../mismatch-words.ts";
 import type { Log } from "../step.ts";
 
@@ -12,6 +14,7 @@ export interface SizeWatchOptions {
   readonly prefixes: readonly string[];
   readonly digestBytes: number;
   readonly timeoutMs: number;
+  readonly trace: TraceWriter;
   readonly log: Log;
 }
 
@@ -58,6 +61,7 @@ export class SizeWatch {
           : null;
     if (!gone && bytes !== found.wantedBytes) return false;
     mismatch.clear();
+    this.#options.trace.record("poolOpened", NONE, NONE, 0, NONE);
     log.warn(
       { key },
       gone
