@@ -55,7 +55,10 @@ export async function serve(flags: ServeFlags): Promise<void> {
     cacheFolder: flags.cache ?? defaultCacheFolder(process.env),
     blockSize: flags.blockSize,
     ...(flags.contextTokensMax === undefined ? {} : { contextTokensMax: flags.contextTokensMax }),
-    onProgress: ({ text, fraction }) => progress.show(text, fraction),
+    onProgress({ stage, text, fraction }) {
+      if (stage === "notice") log.warn(text);
+      else progress.show(text, fraction);
+    },
   });
   const model = await orClose(publisher, preparation);
   progress.show(`starting ${model.modelName}`);

@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { makeFolder } from "../config/file-kinds.ts";
 import { resolve } from "node:path";
 import { MooncakeKvError } from "../errors.ts";
 import { ManagedProcess } from "./managed-process.ts";
@@ -47,7 +47,7 @@ export interface RunningOwner {
  * A failed try may leave a dead segment at the master for its client_ttl (10 s), so every try takes a new segment port.
  */
 export async function startOwner(options: OwnerOptions): Promise<RunningOwner> {
-  const ssdFolder = options.ssdFolder === null ? null : makeFolder(options.ssdFolder);
+  const ssdFolder = options.ssdFolder === null ? null : madeFolder(options.ssdFolder);
   for (let attempt = 1; ; attempt++) {
     const port = options.port === 0 ? await freePort() : options.port;
     const servicePort = await freePort();
@@ -102,10 +102,10 @@ async function isMounted(master: RunningMaster, name: string): Promise<boolean> 
   }
 }
 
-function makeFolder(folder: string): string {
+function madeFolder(folder: string): string {
   const path = resolve(folder);
   try {
-    mkdirSync(path, { recursive: true });
+    makeFolder(path);
   } catch (cause) {
     throw new MooncakeKvError({
       code: "INVALID_VALUE",

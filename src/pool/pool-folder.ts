@@ -5,6 +5,7 @@
  */
 import * as fs from "node:fs";
 import { basename, join } from "node:path";
+import { makeFolder } from "../config/file-kinds.ts";
 import { fail, MooncakeKvError } from "../errors.ts";
 import { loadNative } from "../native/load.ts";
 
@@ -24,7 +25,7 @@ export interface PoolFolder {
 /** Makes a folder in `pools` whose lock this process holds until it ends. Throws INVALID_VALUE where no folder or no lock is to be had. */
 export function makePoolFolder(pools: string): PoolFolder {
   try {
-    return makeFolder(pools);
+    return lockedFolder(pools);
   } catch (cause) {
     throw new MooncakeKvError({
       code: "INVALID_VALUE",
@@ -37,8 +38,8 @@ export function makePoolFolder(pools: string): PoolFolder {
   }
 }
 
-function makeFolder(pools: string): PoolFolder {
-  fs.mkdirSync(pools, { recursive: true, mode: 0o700 });
+function lockedFolder(pools: string): PoolFolder {
+  makeFolder(pools, 0o700);
   // Nobody sees it under its name before the lock is held.
   const draft = fs.mkdtempSync(join(pools, ".draft-"));
   const lockDescriptor = fs.openSync(join(draft, LOCK_NAME), "wx", 0o600);

@@ -1,4 +1,4 @@
-import { closeSync, openSync } from "node:fs";
+import { emptyRegularFile } from "../config/file-kinds.ts";
 import { MooncakeKvError } from "../errors.ts";
 import type { RequestIdOf } from "../trace/chrome-events.ts";
 import {
@@ -18,7 +18,7 @@ const WINDOW_RECORDS = 65_536;
 /** Throws INVALID_VALUE for a path that cannot be written; else the file exists and is empty. */
 export function checkTraceFile(path: string): void {
   try {
-    closeSync(openSync(path, "w"));
+    emptyRegularFile(path);
   } catch (cause) {
     throw unwritable(path, "cannot be written", cause);
   }

@@ -80,6 +80,7 @@ function fileOf(fields: Partial<TokenizerFile> & Pick<TokenizerFile, "tokens">):
     endTokenId: null,
     endTokenIds: [],
     addBeginToken: false,
+    addEndToken: false,
     addSpacePrefix: false,
     chatTemplate: null,
     ...fields,
@@ -110,7 +111,7 @@ function idBytes(ids: Int32Array): Uint8Array {
 async function loaded(name: string, file: TokenizerFile): Promise<(text: string) => Uint8Array> {
   const path = join(folder, `${name}.json`);
   writeFileSync(path, JSON.stringify(file));
-  const tokenizer = await loadBpeTokenizer(path);
+  const tokenizer = await loadBpeTokenizer(path, () => 0);
   return (text) => idBytes(tokenizer.encode(text));
 }
 

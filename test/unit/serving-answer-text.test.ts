@@ -87,8 +87,14 @@ describe("answer text", () => {
     expect(pieces).toEqual(["n", "", "é", "", "", "", "😀", "", "", "日", ""]);
   });
 
-  test("half a character at the end comes out as U+FFFD", () => {
-    expect(answer(bytesOf("a😀").slice(0, -1)).text).toBe("a\ufffd");
+  test("a text that is cut inside a character ends before it", () => {
+    for (let cut = 1; cut <= 3; cut++) {
+      const ended = answer(bytesOf("a😀").slice(0, -cut));
+      expect(ended).toMatchObject({ text: "a", count: 5 - cut });
+      expect(ended.tokens).toHaveLength(5 - cut);
+    }
+    // Bytes that can never become a character are no such cut.
+    expect(answer([...bytesOf("a"), 0xff, ...bytesOf("b")]).text).toBe("a\ufffdb");
   });
 
   test("a stop string of several bytes a character cuts inside tokens' borders", () => {
@@ -117,10 +123,10 @@ describe("answer text", () => {
     expect(answer([...bytesOf("ok"), end!], [], false).tokens).toHaveLength(3);
   });
 
-  test("a stop string may be completed by the end of the text", () => {
+  test("half a character completes no stop string", () => {
     expect(answer(bytesOf("a😀").slice(0, -1), ["\ufffd"])).toMatchObject({
       text: "a",
-      stopped: true,
+      stopped: false,
     });
   });
 });

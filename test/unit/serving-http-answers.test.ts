@@ -147,8 +147,8 @@ describe("chat", () => {
         {
           role: "user",
           content: [
-            { type: "text", text: "Hel" },
-            { type: "text", text: "lo" },
+            { type: "text", text: "Hello" },
+            { type: "text", text: "there" },
           ],
         },
         { role: "assistant", content: "" },
@@ -169,7 +169,7 @@ describe("chat", () => {
     const [slot] = world.slots.requests;
     const expected = tokenizer.encodeChat([
       { role: "system", content: "Be brief" },
-      { role: "user", content: "Hello" },
+      { role: "user", content: "Hello\nthere" },
       { role: "assistant", content: "" },
     ]);
     expect(Array.from(slot!.tokens)).toEqual([...expected]);

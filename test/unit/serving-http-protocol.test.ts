@@ -237,7 +237,6 @@ describe("names of fields", () => {
         "stream_options.include_obfuscation",
         "messages[].annotations",
         "messages[].reasoning",
-        "messages[].name",
         "messages[].content[].cache_control",
       ].map((field) => ({ field })),
     );

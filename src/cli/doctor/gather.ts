@@ -102,7 +102,6 @@ function packageFacts(): PackageFacts {
 
 const OPTIONAL: readonly (readonly [name: string, purpose: string])[] = [
   ["onnxruntime-node", "mooncake-kv serve"],
-  ["@huggingface/jinja", "mooncake-kv serve with a real model"],
   ["fastify", "mooncake-kv serve"],
   ["zeromq", "KV events and the lookup socket"],
 ];

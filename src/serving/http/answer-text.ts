@@ -70,8 +70,8 @@ export class AnswerText {
     if (atEndToken && last !== undefined && this.#endTokenIds.includes(last.token)) {
       this.#pending.pop();
     }
-    const text = this.#stops.push(this.#decoded(this.#decoder.flush()));
-    return this.#take(text + this.#stops.flush(), !this.stopped);
+    // Bytes that wait for the rest of their character are left out, as vLLM leaves them: the text ends before it.
+    return this.#take(this.#stops.flush(), true);
   }
 
   #decoded(text: string): string {

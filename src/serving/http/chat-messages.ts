@@ -7,21 +7,14 @@ const MESSAGES_MAX = 4096;
 const MESSAGES = `must be a list of 1 to ${MESSAGES_MAX} messages such as {"role": "user", "content": "Hello"}`;
 const CONTENT = 'must be a text or a list of parts such as {"type": "text", "text": "Hello"}';
 
-/** OpenAI's `developer` is what templates call `system`. */
-const ROLES: ReadonlyMap<string, string> = new Map([
-  ["system", "system"],
-  ["developer", "system"],
-  ["user", "user"],
-  ["assistant", "assistant"],
-]);
+const ROLES: ReadonlySet<unknown> = new Set(["system", "developer", "user", "assistant"]);
 const ROLE_REMEDY = "Use system, developer, user or assistant.";
 
 const CALLS = ["tool_calls", "function_call"];
 const MESSAGE_FIELDS: KnownFields = {
-  read: ["role", "content", ...CALLS],
+  read: ["role", "content", "name", ...CALLS],
   // Clients send an answer back as they got it, from whatever server.
   ignored: [
-    "name",
     "refusal",
     "annotations",
     "audio",
@@ -58,7 +51,9 @@ export function chatMessages(messages: unknown, ignored: IgnoredField): ChatMess
     const role = roleOf(message["role"], at);
     refuseCalls(message, at);
     checkFields(message, MESSAGE_FIELDS, { at, kind: "messages[]" }, ignored);
-    return { role, content: contentText(message["content"], at, ignored) };
+    const content = contentTexts(message["content"], at, ignored);
+    const { name } = message;
+    return typeof name === "string" ? { role, content, name } : { role, content };
   });
 }
 
@@ -67,8 +62,7 @@ function roleOf(given: unknown, at: string): string {
     const problem = "is missing; it must be system, developer, user or assistant.";
     throw badParameter(`${at}.role`, problem, "missing_parameter");
   }
-  const role = typeof given === "string" ? ROLES.get(given) : undefined;
-  if (role !== undefined) return role;
+  if (typeof given === "string" && ROLES.has(given)) return given;
   throw badParameter(`${at}.role`, `${showValue(given, 80)} is not supported. ${ROLE_REMEDY}`);
 }
 
@@ -82,7 +76,7 @@ function refuseCalls(message: Json, at: string): void {
   }
 }
 
-function contentText(content: unknown, at: string, ignored: IgnoredField): string {
+function contentTexts(content: unknown, at: string, ignored: IgnoredField): ChatMessage["content"] {
   if (typeof content === "string") return content;
   if (content === null || content === undefined) {
     throw badParameter(
@@ -92,9 +86,7 @@ function contentText(content: unknown, at: string, ignored: IgnoredField): strin
     );
   }
   if (!Array.isArray(content)) throw badParameter(`${at}.content`, `${CONTENT}.`);
-  return content
-    .map((part: unknown, index) => partText(part, `${at}.content[${index}]`, ignored))
-    .join("");
+  return content.map((part: unknown, index) => partText(part, `${at}.content[${index}]`, ignored));
 }
 
 function partText(part: unknown, at: string, ignored: IgnoredField): string {

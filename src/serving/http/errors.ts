@@ -1,5 +1,6 @@
 import { MooncakeKvError } from "../../errors.ts";
 import type { QueueFailure, SubmitRefusal } from "../front-end-types.ts";
+import { CHAT_TEMPLATE_FIELD } from "../model/chat-prompt.ts";
 
 /** The body of an error answer, as OpenAI's clients read it. */
 export interface ErrorBody {
@@ -124,6 +125,10 @@ function fromMooncakeKvError(error: MooncakeKvError): ApiError {
   const { code, message } = error;
   if (code === "CAPACITY" || code === "CLOSED" || code === "TIMEOUT") {
     return new ApiError(503, message, code.toLowerCase());
+  }
+  // The model's fault, not the server's and not the caller's: it is named.
+  if (code === "MODEL_INVALID" && error.field === CHAT_TEMPLATE_FIELD) {
+    return new ApiError(500, message, "chat_template_failed");
   }
   const callers = code === "INVALID_VALUE" || code === "INVALID_TYPE" || code === "UNSUPPORTED";
   return callers

@@ -46,7 +46,9 @@ export class ByteTokenizer implements ModelTokenizer {
     };
     for (const message of messages) {
       tokenIds.push(BYTE_TOKENIZER_SPECIALS.messageStart);
-      addText(`${message.role}\n${message.content}`);
+      const { content } = message;
+      const role = message.role === "developer" ? "system" : message.role;
+      addText(`${role}\n${typeof content === "string" ? content : content.join("\n")}`);
       tokenIds.push(BYTE_TOKENIZER_SPECIALS.messageEnd);
       addText("\n");
     }

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import {
   existsSync,
-  mkdirSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -10,9 +9,11 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { makeFolder } from "../../config/file-kinds.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import { ExternalDataFile } from "./external-data-file.ts";
 import { llamaConfigOf, llamaWeightsOf } from "./gguf-llama.ts";
+import { checkWholeModel, unknownKeysOf } from "./gguf-keys.ts";
 import { GgufFile } from "./gguf-reader.ts";
 import { tokenizerFileOf } from "./gguf-tokenizer.ts";
 import type { LlamaConfig } from "./llama-config.ts";
@@ -22,7 +23,7 @@ import type { PrepareProgress } from "./prepared-model.ts";
 import { WeightsFingerprint } from "./weights-fingerprint.ts";
 
 /** Counts up whenever the graph or a file's format changes, so that older conversions are made anew. */
-const CONVERTER_VERSION = 3;
+const CONVERTER_VERSION = 4;
 
 export interface ConvertedModel {
   readonly graphPath: string;
@@ -61,7 +62,7 @@ export function convertGguf(
     const source = identityOf(realPath);
     const known = readConversion(folder, source);
     if (known !== undefined) return known;
-    mkdirSync(dirname(folder), { recursive: true });
+    makeFolder(dirname(folder));
     removeStalePartials(dirname(folder));
     const partial = makePartialFolder(folder);
     try {
@@ -89,9 +90,15 @@ function writeConversion(
   source: string,
   onProgress: (progress: PrepareProgress) => void,
 ): void {
+  checkWholeModel(file);
+  const unknown = unknownKeysOf(file);
   const config = llamaConfigOf(file);
   // The tokenizer first: a file that cannot be served fails before the long part.
   const tokenizer = tokenizerFileOf(file, config.vocabularySize);
+  if (unknown.length > 0) {
+    const text = `${basename(file.path)} has metadata that is not used: ${unknown.slice(0, 20).join(", ")}`;
+    onProgress({ stage: "notice", text });
+  }
   const fingerprint = new WeightsFingerprint(config);
   const data = new ExternalDataFile(join(folder, "model.data"));
   const weightCount = config.layerCount * 9 + 5 - (config.tiedEmbedding ? 1 : 0);

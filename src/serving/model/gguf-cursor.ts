@@ -86,6 +86,10 @@ export class GgufCursor {
       throw modelInvalid(this.file, "a metadata value is an array of arrays", DOWNLOAD_AGAIN);
     if (length > ARRAY_ITEMS_MAX)
       throw modelInvalid(this.file, "an array in it is absurdly long", DOWNLOAD_AGAIN, length);
+    // Each takes a byte at least, a text eight: a count beyond what is left is known to be wrong before anything is read.
+    if (length * (type === 8 ? 8 : 1) > this.fileBytes - this.offset) {
+      throw modelInvalid(this.file, "an array is longer than the file", DOWNLOAD_AGAIN, length);
+    }
     const items: GgufValue[] = [];
     for (let index = 0; index < length; index++) items.push(this.value(type));
     return items;

@@ -5,6 +5,10 @@ import type { LayerWeight, LlamaConfig, WeightSource, WeightTensor } from "./lla
 const OTHER_MODEL =
   "Give a model of the plain Llama architecture (Llama, SmolLM, Mistral, TinyLlama and the like).";
 
+const HEAD_SIZE_MAX = 1 << 16;
+/** Cosines and sines of a long context: allowed to a small file too. */
+const ROPE_BYTES_MAX = 1 << 26;
+
 const LAYER_TENSORS: Record<LayerWeight, string> = {
   attention_norm: "attn_norm",
   query: "attn_q",
@@ -19,16 +23,10 @@ const LAYER_TENSORS: Record<LayerWeight, string> = {
 
 /** Reads the configuration and checks that the file holds exactly the tensors of such a model, in the right shapes. */
 export function llamaConfigOf(file: GgufFile): LlamaConfig {
-  const architecture = file.metadata.get("general.architecture");
-  if (architecture !== "llama") {
-    throw modelUnsupported(file.path, "its architecture is not llama", OTHER_MODEL, architecture);
-  }
   const hiddenSize = integerOf(file, "llama.embedding_length");
   const queryHeadCount = integerOf(file, "llama.attention.head_count");
   const headSize = integerOf(file, "llama.attention.key_length", hiddenSize / queryHeadCount);
-  const frequencies = file.tensors.has("rope_freqs.weight")
-    ? [...file.readTensor("rope_freqs.weight")]
-    : [];
+  const frequencies = ropeFrequenciesOf(file);
   const config: LlamaConfig = {
     layerCount: integerOf(file, "llama.block_count"),
     queryHeadCount,
@@ -45,8 +43,48 @@ export function llamaConfigOf(file: GgufFile): LlamaConfig {
     tiedEmbedding: !file.tensors.has("output.weight"),
   };
   refuseVariants(file, config);
+  checkSizes(file, config);
   checkTensors(file, config);
   return config;
+}
+
+function ropeFrequenciesOf(file: GgufFile): readonly number[] {
+  const tensor = file.tensors.get("rope_freqs.weight");
+  if (tensor === undefined) return [];
+  if (tensor.elementCount > HEAD_SIZE_MAX) {
+    throw modelInvalid(
+      file.path,
+      "rope_freqs.weight has a wrong size",
+      DOWNLOAD_AGAIN,
+      tensor.elementCount,
+    );
+  }
+  return [...file.readTensor("rope_freqs.weight")];
+}
+
+/** Numbers that no tensor's size bears out may not take more memory than the file could ask for. */
+function checkSizes(file: GgufFile, config: LlamaConfig): void {
+  const layersMax = Math.floor(file.tensors.size / Object.keys(LAYER_TENSORS).length);
+  if (config.layerCount > layersMax) {
+    throw modelInvalid(
+      file.path,
+      `llama.block_count says ${config.layerCount} layers, the file has tensors for at most ${layersMax}`,
+      DOWNLOAD_AGAIN,
+    );
+  }
+  if (config.headSize > HEAD_SIZE_MAX) {
+    throw modelInvalid(file.path, "the heads are absurdly large", DOWNLOAD_AGAIN, config.headSize);
+  }
+  const tableBytes = config.contextTokensMax * config.headSize * Float32Array.BYTES_PER_ELEMENT;
+  const tableBytesMax = Math.max(ROPE_BYTES_MAX, file.fileBytes);
+  if (tableBytes > tableBytesMax) {
+    throw modelInvalid(
+      file.path,
+      `llama.context_length asks for ${tableBytes} bytes of rotary angles, more than the whole file has`,
+      "Correct the key, or download the file again.",
+      config.contextTokensMax,
+    );
+  }
 }
 
 /** Weights in the graph's orientation; every tensor is decoded when it is asked for and not kept. */
@@ -101,16 +139,22 @@ function integerOf(file: GgufFile, key: string, otherwise?: number): number {
   throw modelInvalid(file.path, `the metadata key ${key} is no integer`, OTHER_MODEL, value);
 }
 
+/** As llama.cpp takes it: the factor counts where no type stands, and has an older name. */
 function linearFactorOf(file: GgufFile): number {
-  const type = file.metadata.get("llama.rope.scaling.type") ?? "none";
+  const type = file.metadata.get("llama.rope.scaling.type") ?? "linear";
   if (type === "none") return 1;
-  if (type === "linear") return numberOf(file, "llama.rope.scaling.factor", 1);
-  throw modelUnsupported(
-    file.path,
-    "this kind of RoPE scaling is not built",
-    "Give a model without it.",
-    type,
-  );
+  if (type !== "linear") {
+    throw modelUnsupported(
+      file.path,
+      "this kind of RoPE scaling is not built",
+      "Give a model without it.",
+      type,
+    );
+  }
+  const key = file.metadata.has("llama.rope.scaling.factor")
+    ? "llama.rope.scaling.factor"
+    : "llama.rope.scale_linear";
+  return file.metadata.get(key) === 0 ? 1 : numberOf(file, key, 1);
 }
 
 /** Llama files may carry variants that the graph does not compute; a wrong answer would be worse than none. */
@@ -118,16 +162,15 @@ function refuseVariants(file: GgufFile, config: LlamaConfig): void {
   const refuse = (problem: string, value: unknown): never => {
     throw modelUnsupported(file.path, problem, OTHER_MODEL, value);
   };
-  const experts = file.metadata.get("llama.expert_count") ?? 0;
-  if (experts !== 0) refuse("mixture-of-experts models are not built", experts);
-  const window = file.metadata.get("llama.attention.sliding_window") ?? 0;
-  if (window !== 0) refuse("sliding-window attention is not built", window);
   const rotated = file.metadata.get("llama.rope.dimension_count") ?? config.headSize;
   if (rotated !== config.headSize)
     refuse("rotating only a part of each head is not built", rotated);
   const valueSize = file.metadata.get("llama.attention.value_length") ?? config.headSize;
   if (valueSize !== config.headSize)
     refuse("value heads of another size than key heads are not built", valueSize);
+  const vocabulary = file.metadata.get("llama.vocab_size") ?? config.vocabularySize;
+  if (vocabulary !== config.vocabularySize)
+    refuse("llama.vocab_size is not the number of rows of the embedding", vocabulary);
   if (config.headSize % 2 !== 0) refuse("an odd head size cannot be rotated", config.headSize);
   if (config.queryHeadCount % config.kvHeadCount !== 0) {
     refuse("the query heads are no multiple of the key heads", config.queryHeadCount);

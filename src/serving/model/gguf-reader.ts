@@ -1,4 +1,5 @@
-import { closeSync, fstatSync, openSync } from "node:fs";
+import { closeSync, fstatSync } from "node:fs";
+import { WrongFileKind, openRegularFile } from "../../config/file-kinds.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import { dequantize } from "./dequantize.ts";
 import { GgufCursor, readFully } from "./gguf-cursor.ts";
@@ -23,7 +24,7 @@ export class GgufFile {
   readonly metadata = new Map<string, GgufValue>();
   readonly tensors = new Map<string, GgufTensor>();
   private readonly descriptor: number;
-  private readonly fileBytes: number;
+  readonly fileBytes: number;
 
   constructor(path: string) {
     this.path = path;
@@ -51,9 +52,19 @@ export class GgufFile {
         "Give a complete Llama-family model.",
       );
     }
-    const bytes = new Uint8Array(tensor.byteLength);
-    readFully(this.descriptor, bytes, tensor.offset, this.path);
-    return dequantize(tensor.typeNumber, bytes, tensor.elementCount);
+    try {
+      const bytes = new Uint8Array(tensor.byteLength);
+      readFully(this.descriptor, bytes, tensor.offset, this.path);
+      return dequantize(tensor.typeNumber, bytes, tensor.elementCount);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      throw modelUnsupported(
+        this.path,
+        `the tensor ${name} does not fit the memory`,
+        "Give a smaller model, or use a machine with more memory.",
+        tensor.byteLength,
+      );
+    }
   }
 
   private readHeader(): void {
@@ -84,6 +95,9 @@ export class GgufFile {
     }
     for (let index = 0; index < metadataCount; index++) {
       const key = cursor.text();
+      if (this.metadata.has(key)) {
+        throw modelInvalid(this.path, `the metadata key ${key} stands there twice`, DOWNLOAD_AGAIN);
+      }
       this.metadata.set(key, cursor.value(cursor.uint32()));
     }
     const found: Omit<GgufTensor, "encoding">[] = [];
@@ -141,15 +155,18 @@ export class GgufFile {
       const problem = `the file is truncated: the tensor ${entry.name} ends at byte ${offset + byteLength}`;
       throw modelInvalid(this.path, problem, DOWNLOAD_AGAIN, this.fileBytes);
     }
+    if (this.tensors.has(entry.name)) {
+      throw modelInvalid(this.path, `the tensor ${entry.name} stands there twice`, DOWNLOAD_AGAIN);
+    }
     this.tensors.set(entry.name, { ...entry, encoding, offset, byteLength });
   }
 }
 
 function openModelFile(path: string): number {
-  let descriptor: number;
   try {
-    descriptor = openSync(path, "r");
+    return openRegularFile(path);
   } catch (error) {
+    if (error instanceof WrongFileKind) throw modelInvalid(path, error.message, NO_GGUF);
     throw new MooncakeKvError({
       code: "MISSING",
       field: path,
@@ -158,7 +175,4 @@ function openModelFile(path: string): number {
       cause: error,
     });
   }
-  if (fstatSync(descriptor).isFile()) return descriptor;
-  closeSync(descriptor);
-  throw modelInvalid(path, "this is no file", NO_GGUF);
 }

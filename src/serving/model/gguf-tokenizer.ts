@@ -1,12 +1,16 @@
+import { basename } from "node:path";
+import { chatPromptOf } from "./bpe-tokenizer.ts";
+import { MERGES_MAX, mergeParts } from "./byte-pair-merges.ts";
 import { modelInvalid, modelUnsupported } from "./gguf-errors.ts";
 import type { GgufFile } from "./gguf-reader.ts";
 import type { GgufValue } from "./gguf-types.ts";
 import { PRE_TOKENIZERS } from "./pre-tokenizers.ts";
 import { TOKEN_TYPE, sentencePieceMerges } from "./sentencepiece-merges.ts";
+import { specialTokensOf } from "./special-tokens.ts";
 
 /** What a tokenizer needs, taken out of a GGUF file and kept as JSON beside the converted graph. */
 export interface TokenizerFile {
-  /** Where it came from, for messages. */
+  /** The name of the file that it came from, for messages. */
   readonly origin: string;
   /** Byte-level BPE (the GPT-2 and Llama 3 kinds) or SentencePiece BPE with byte fallback (the Llama 2 kind). */
   readonly kind: "byte-level" | "sentencepiece";
@@ -22,18 +26,11 @@ export interface TokenizerFile {
   readonly endTokenId: number | null;
   readonly endTokenIds: readonly number[];
   readonly addBeginToken: boolean;
+  readonly addEndToken: boolean;
   /** SentencePiece: a blank is put before the text. */
   readonly addSpacePrefix: boolean;
   readonly chatTemplate: string | null;
 }
-
-/** Control tokens that end a turn under these names in the known chat formats, whatever the file declares. */
-const END_TOKEN_TEXTS: ReadonlySet<string> = new Set([
-  "<|im_end|>",
-  "<|eot_id|>",
-  "<|end_of_text|>",
-  "<|endoftext|>",
-]);
 
 const OTHER_TOKENIZER =
   "Give a model with a byte-level BPE or SentencePiece BPE vocabulary (SmolLM, Llama, Mistral, GPT-2).";
@@ -43,8 +40,8 @@ export function tokenizerFileOf(file: GgufFile, vocabularySize: number): Tokeniz
   const kind = kindOf(file);
   const preTokenizer = kind === "byte-level" ? preTokenizerOf(file) : null;
   const tokens = listOf(file, "tokenizer.ggml.tokens", isText);
-  const tokenTypes = listOf(file, "tokenizer.ggml.token_type", isNumber);
-  if (tokens.length > vocabularySize || tokenTypes.length !== tokens.length) {
+  const fileTypes = tokenTypesOf(file, tokens.length);
+  if (tokens.length > vocabularySize || fileTypes.length !== tokens.length) {
     throw modelInvalid(
       file.path,
       "the vocabulary does not fit the embedding",
@@ -52,31 +49,65 @@ export function tokenizerFileOf(file: GgufFile, vocabularySize: number): Tokeniz
       tokens.length,
     );
   }
-  const endTokenId = tokenIdOf(file, "tokenizer.ggml.eos_token_id", tokens.length);
+  const declared = (name: string): number | null => declaredIdOf(file, name, tokens.length, kind);
+  const special = specialTokensOf(tokens, fileTypes, declared);
   const template = file.metadata.get("tokenizer.chat_template");
-  return {
-    origin: file.path,
+  const made: TokenizerFile = {
+    origin: basename(file.path),
     kind,
     preTokenizer,
     tokens,
-    tokenTypes,
+    tokenTypes: special.tokenTypes,
     merges:
       kind === "byte-level"
         ? listOf(file, "tokenizer.ggml.merges", isText)
         : sentencePieceMerges(tokens, listOf(file, "tokenizer.ggml.scores", isNumber)),
     vocabularySize,
-    beginTokenId: tokenIdOf(file, "tokenizer.ggml.bos_token_id", tokens.length),
-    endTokenId,
-    endTokenIds: endTokenIdsOf(file, tokens, tokenTypes, endTokenId),
+    beginTokenId: declared("bos"),
+    endTokenId: declared("eos"),
+    endTokenIds: special.endTokenIds,
     addBeginToken: flagOf(
       file,
       "tokenizer.ggml.add_bos_token",
       kind === "sentencepiece" || preTokenizer === "llama-bpe",
     ),
+    addEndToken: flagOf(file, "tokenizer.ggml.add_eos_token", false),
     addSpacePrefix:
       kind === "sentencepiece" && flagOf(file, "tokenizer.ggml.add_space_prefix", true),
     chatTemplate: typeof template === "string" ? template : null,
   };
+  checkMerges(made, file.path);
+  // A template that cannot be used is refused before the long part of a conversion.
+  chatPromptOf(made, () => 0);
+  return made;
+}
+
+/** SentencePiece vocabularies whose file names none have these, as in llama.cpp. */
+const SENTENCE_PIECE_IDS: Readonly<Record<string, number>> = { bos: 1, eos: 2, unknown: 0 };
+
+function declaredIdOf(
+  file: GgufFile,
+  name: string,
+  tokenCount: number,
+  kind: TokenizerFile["kind"],
+): number | null {
+  const declared = tokenIdOf(file, `tokenizer.ggml.${name}_token_id`, tokenCount);
+  if (declared !== null || kind !== "sentencepiece") return declared;
+  const usual = SENTENCE_PIECE_IDS[name];
+  return usual !== undefined && usual < tokenCount ? usual : null;
+}
+
+/** A merge of tokens outside the vocabulary is a damaged file: the original does not load it either. */
+function checkMerges(file: TokenizerFile, path: string): void {
+  const known = new Set(file.tokens);
+  if (file.merges.length > MERGES_MAX) {
+    throw modelInvalid(path, "it has too many merges", OTHER_TOKENIZER, file.merges.length);
+  }
+  for (const merge of file.merges) {
+    const [left, right] = mergeParts(merge);
+    if (known.has(left) && known.has(right) && known.has(left + right)) continue;
+    throw modelInvalid(path, "a merge names tokens outside the vocabulary", OTHER_TOKENIZER, merge);
+  }
 }
 
 function kindOf(file: GgufFile): TokenizerFile["kind"] {
@@ -95,22 +126,6 @@ function preTokenizerOf(file: GgufFile): string {
   throw modelUnsupported(file.path, "this pre-tokenizer is not built", remedy, name);
 }
 
-function endTokenIdsOf(
-  file: GgufFile,
-  tokens: readonly string[],
-  tokenTypes: readonly number[],
-  endTokenId: number | null,
-): readonly number[] {
-  const turnEnd = tokenIdOf(file, "tokenizer.ggml.eot_token_id", tokens.length);
-  const endTokenIds = new Set<number>();
-  if (endTokenId !== null) endTokenIds.add(endTokenId);
-  if (turnEnd !== null) endTokenIds.add(turnEnd);
-  tokens.forEach((text, id) => {
-    if (tokenTypes[id] === TOKEN_TYPE.control && END_TOKEN_TEXTS.has(text)) endTokenIds.add(id);
-  });
-  return [...endTokenIds];
-}
-
 /** What the file declares, else what its kind of vocabulary usually means. */
 function flagOf(file: GgufFile, key: string, otherwise: boolean): boolean {
   const declared = file.metadata.get(key);
@@ -120,6 +135,14 @@ function flagOf(file: GgufFile, key: string, otherwise: boolean): boolean {
 function tokenIdOf(file: GgufFile, key: string, tokenCount: number): number | null {
   const value = file.metadata.get(key);
   return typeof value === "number" && value >= 0 && value < tokenCount ? value : null;
+}
+
+/** A file without types has normal tokens only. */
+function tokenTypesOf(file: GgufFile, tokenCount: number): readonly number[] {
+  if (file.metadata.has("tokenizer.ggml.token_type")) {
+    return listOf(file, "tokenizer.ggml.token_type", isNumber);
+  }
+  return Array.from({ length: tokenCount }, () => TOKEN_TYPE.normal);
 }
 
 function listOf<Item>(

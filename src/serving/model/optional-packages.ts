@@ -8,10 +8,6 @@ export function loadOnnxRuntime(): Promise<typeof import("onnxruntime-node")> {
   return importOptional("onnxruntime-node", () => import("onnxruntime-node"));
 }
 
-export function loadJinjaPackage(): Promise<typeof import("@huggingface/jinja")> {
-  return importOptional("@huggingface/jinja", () => import("@huggingface/jinja"));
-}
-
 /** Runs `load`, an import of the package `name`; throws OPTIONAL_MISSING when it is absent or cannot be loaded here. */
 export async function importOptional<Module>(
   name: string,

@@ -28,7 +28,8 @@ export interface PreparedModel {
 
 /** Tells a person what preparing a model is doing. `fraction` is absent when it is unknown. */
 export interface PrepareProgress {
-  readonly stage: "download" | "unpack" | "convert";
+  /** `notice`: something about the model that a person should read once. */
+  readonly stage: "download" | "unpack" | "convert" | "notice";
   readonly text: string;
   readonly fraction?: number;
 }

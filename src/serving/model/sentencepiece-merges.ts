@@ -1,6 +1,9 @@
 /** ggml's token types. */
 export const TOKEN_TYPE = { normal: 1, unknown: 2, control: 3, userDefined: 4, byte: 6 } as const;
 
+/** Longer tokens are not split: every split is tried. Real ones have some dozen characters. */
+const MERGED_UNITS_MAX = 256;
+
 interface Merge {
   readonly pair: string;
   readonly score: number;
@@ -20,6 +23,8 @@ export function sentencePieceMerges(
   const ids = new Map(tokens.map((token, id) => [token, id]));
   const merges: Merge[] = [];
   for (const [token, id] of ids) {
+    // A blank is written otherwise in pieces, so no text becomes such a token.
+    if (token.length > MERGED_UNITS_MAX || token.includes(" ")) continue;
     const characters = Array.from(token);
     const score = scores[id] ?? 0;
     const splits: { pair: string; left: number; right: number; leftLength: number }[] = [];

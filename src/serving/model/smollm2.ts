@@ -1,8 +1,9 @@
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
+import { readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { makeFolder } from "../../config/file-kinds.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import { makePartialFolder, removeStalePartials } from "./partial-folder.ts";
 import type { PrepareProgress } from "./prepared-model.ts";
@@ -28,7 +29,7 @@ export async function fetchSmolLm2(
   const target = join(folder, FILE_NAME);
   const known = await stat(target).catch(() => undefined);
   if (known?.size === FILE_BYTES) return target;
-  await mkdir(folder, { recursive: true });
+  makeFolder(folder);
   removeStalePartials(folder);
   const partial = makePartialFolder(target);
   try {

@@ -3,6 +3,7 @@ import { BytePairMerges } from "./byte-pair-merges.ts";
 import type { TokenizerFile } from "./gguf-tokenizer.ts";
 import { PRE_TOKENIZERS, wordsOf } from "./pre-tokenizers.ts";
 import { TOKEN_TYPE } from "./sentencepiece-merges.ts";
+import { WrittenOutTokens } from "./written-out-tokens.ts";
 
 /** How SentencePiece writes a blank. */
 export const BLANK = "\u2581";
@@ -26,7 +27,7 @@ export class VocabularyEncoder {
   readonly #file: TokenizerFile;
   readonly #ids: ReadonlyMap<string, number>;
   readonly #merges: BytePairMerges;
-  readonly #writtenOut: RegExp | null;
+  readonly #writtenOut: WrittenOutTokens;
   readonly #patterns: readonly RegExp[];
   readonly #ignoreMerges: boolean;
   /** Byte-level: the character of each byte, and its token, -1 when the vocabulary has none. */
@@ -41,7 +42,9 @@ export class VocabularyEncoder {
     this.#file = file;
     this.#ids = new Map(file.tokens.map((token, id) => [token, id]));
     this.#merges = new BytePairMerges(this.#ids, file.tokens.length, file.merges);
-    this.#writtenOut = writtenOutPattern(file);
+    this.#writtenOut = new WrittenOutTokens(
+      [...this.#ids].filter(([, id]) => WRITTEN_OUT.has(file.tokenTypes[id] ?? TOKEN_TYPE.normal)),
+    );
     const kind = file.preTokenizer === null ? undefined : PRE_TOKENIZERS.get(file.preTokenizer);
     this.#patterns = kind?.patterns ?? [];
     this.#ignoreMerges = kind?.ignoreMerges ?? false;
@@ -59,12 +62,11 @@ export class VocabularyEncoder {
     const whole = text.replaceAll(/\p{Surrogate}/gu, "\ufffd");
     const ids: number[] = [];
     let done = 0;
-    if (this.#writtenOut !== null) {
-      for (const match of whole.matchAll(this.#writtenOut)) {
-        this.#encodePlain(whole.slice(done, match.index), ids);
-        ids.push(this.#ids.get(match[0])!);
-        done = match.index + match[0].length;
-      }
+    for (let at = this.#writtenOut.next(whole, 0); at !== null;) {
+      this.#encodePlain(whole.slice(done, at.start), ids);
+      ids.push(at.id);
+      done = at.end;
+      at = this.#writtenOut.next(whole, done);
     }
     this.#encodePlain(done === 0 ? whole : whole.slice(done), ids);
     return ids;
@@ -148,16 +150,4 @@ export class VocabularyEncoder {
 
 function byteFallback(_character: string, byte: number): string {
   return `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`;
-}
-
-/** The longest of the tokens that begin at a place. */
-function writtenOutPattern(file: TokenizerFile): RegExp | null {
-  const contents = file.tokens.filter(
-    (token, id) => token !== "" && WRITTEN_OUT.has(file.tokenTypes[id] ?? TOKEN_TYPE.normal),
-  );
-  if (contents.length === 0) return null;
-  const escaped = contents
-    .toSorted((one, other) => other.length - one.length)
-    .map((content) => content.replaceAll(/[.*+?^${}()|[\]\\/]/g, "\\$&"));
-  return new RegExp(escaped.join("|"), "gu");
 }

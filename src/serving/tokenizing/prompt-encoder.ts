@@ -11,7 +11,7 @@ import { TokenizerPool } from "./tokenizer-pool.ts";
  */
 export const LONG_PROMPT_CHARACTERS = 4096;
 
-/** Text to token ids for requests: short prompts in place, long ones on a thread. */
+/** Text to token ids for requests: short texts in place, long ones and all conversations (a template may take long) on a thread. */
 export class PromptEncoder {
   readonly #tokenizer: ModelTokenizer;
   readonly #pool: TokenizerPool | null;
@@ -34,8 +34,8 @@ export class PromptEncoder {
 
   /** Throws what the tokenizer refuses, and what TokenizerPool.encode throws. */
   async encode(prompt: PromptText): Promise<Int32Array> {
-    const long = promptLength(prompt) >= LONG_PROMPT_CHARACTERS;
-    const tokens = long && this.#pool !== null ? await this.#pool.encode(prompt) : null;
+    const elsewhere = typeof prompt !== "string" || promptLength(prompt) >= LONG_PROMPT_CHARACTERS;
+    const tokens = elsewhere && this.#pool !== null ? await this.#pool.encode(prompt) : null;
     return tokens ?? encodePrompt(this.#tokenizer, prompt);
   }
 

@@ -3,14 +3,17 @@ import type { Log } from "../../actors/step.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import { workerEntry } from "../../worker-entry.ts";
 import type { PreparedModel } from "../model/prepared-model.ts";
-import type { PromptText } from "./prompt-text.ts";
+import type { PromptText, RefusedPrompt } from "./prompt-text.ts";
 
-/** Long prompts that wait for a thread; each is at most a request's body. */
-const QUEUE_MAX = 32;
+/** Prompts that wait for a thread; each is at most as long as the context lets it be. */
+const QUEUE_MAX = 1024;
 /** From hand-over to token ids. A context of 8,192 tokens takes a few milliseconds, so this is a broken or starved thread. */
 const TIMEOUT_MS = 20_000;
 /** Failures in a row after which no further thread is started. */
 const FAILURES_MAX = 3;
+
+/** Null: the thread cannot say. */
+type Answer = Int32Array | RefusedPrompt | null;
 
 export interface TokenizerPoolOptions {
   readonly model: PreparedModel;
@@ -28,7 +31,7 @@ export interface TokenizerPoolOptions {
  * meanwhile. Belongs to the thread that made it. Close it.
  */
 export class TokenizerPool {
-  readonly #pool: Piscina<PromptText, Int32Array | null>;
+  readonly #pool: Piscina<PromptText, Answer>;
   readonly #log: Log;
   readonly #queueMax: number;
   readonly #timeoutMs: number;
@@ -43,7 +46,7 @@ export class TokenizerPool {
     this.#queueMax = queueMax;
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     const entry = options.entry ?? workerEntry("serving/tokenizing/tokenizer-worker.js");
-    this.#pool = new Piscina<PromptText, Int32Array | null>({
+    this.#pool = new Piscina<PromptText, Answer>({
       filename: entry.href,
       name: "encode",
       workerData: model,
@@ -66,9 +69,9 @@ export class TokenizerPool {
   }
 
   /**
-   * Token ids; null when the caller must tokenize itself: the prompt is refused (its tokenizer says why) or the threads fail.
-   * Throws CAPACITY when as many prompts wait as may, TIMEOUT when there is no answer in time: tokenizing on the caller's
-   * thread would only hold up everybody else then.
+   * Token ids; null when the caller must tokenize itself, for the threads fail. Throws what the tokenizer refuses, CAPACITY when
+   * as many prompts wait as may, TIMEOUT when there is no answer in time: tokenizing on the caller's thread would only hold up
+   * everybody else then.
    */
   async encode(prompt: PromptText): Promise<Int32Array | null> {
     if (this.#closed || this.#failures >= FAILURES_MAX) return null;
@@ -77,8 +80,10 @@ export class TokenizerPool {
     try {
       const tokens = await this.#pool.run(prompt, { signal: AbortSignal.any([timeout, broken]) });
       this.#failures = 0;
+      if (tokens !== null && "problem" in tokens) throw new MooncakeKvError(tokens);
       return tokens;
     } catch (error) {
+      if (error instanceof MooncakeKvError) throw error;
       if (timeout.aborted) throw this.#late(error);
       if (!broken.aborted) this.#failed(error);
       return null;

@@ -1,10 +1,11 @@
-import { accessSync, constants, mkdirSync } from "node:fs";
+import { accessSync, constants } from "node:fs";
+import { makeFolder } from "../../../config/file-kinds.ts";
 import { MooncakeKvError } from "../../../errors.ts";
 
 /** Makes the folder for recordings if it is not there. Throws INVALID_VALUE when nothing can be written there. */
 export function prepareRecordFolder(folder: string): void {
   try {
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder);
     accessSync(folder, constants.W_OK);
   } catch (error) {
     throw new MooncakeKvError({
