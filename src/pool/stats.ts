@@ -7,8 +7,8 @@ import type { StoreClientOptions } from "./store-client.ts";
 /** The end of the well-known key in which the members of a deployment publish who they are. */
 export const IDENTITY_KEY_ENDING = "@mooncake-kv-identity";
 const IDENTITIES_MAX = 64;
-/** Members read no more of it either. */
-const VALUE_BYTES_MAX = 64 * 1024;
+/** Ten times what an identity has. */
+const VALUE_BYTES_MAX = 16 * 1024;
 /** What is no identity is shown so far. */
 const SHOWN_CHARACTERS_MAX = 200;
 

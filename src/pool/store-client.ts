@@ -66,7 +66,8 @@ export interface StoreClientOptions {
 
 const CONNECT_TIMEOUT_MS = 3_000;
 const TIMEOUT_MS = 30_000;
-const OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
+/** All values that a question may ask for, written as JSON with every byte escaped, are less. */
+const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
 
 /** Asks one question. Throws CLOSED or TIMEOUT when master or wheel do not answer, MISSING when the wheel does not load. */
 export async function askStore(

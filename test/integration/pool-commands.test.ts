@@ -182,16 +182,20 @@ test(
       "teamXa@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00": long,
       "not-team.a@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00": long,
       "model@mooncake-kv-identity": "no JSON",
+      "deep@mooncake-kv-identity": "[".repeat(3000) + "]".repeat(3000),
+      "large@mooncake-kv-identity": "[".repeat(100_000),
     });
     const before = JSON.parse((await run(["stats", "--json"])).output) as PoolStats;
     expect(before).toMatchObject({
-      keys: 10,
-      keysByFirstPart: { "team.a": 7, teamXa: 1, "not-team.a": 1, model: 1 },
+      keys: 12,
+      keysByFirstPart: { "team.a": 7, teamXa: 1, "not-team.a": 1, model: 1, deep: 1, large: 1 },
       identitiesProblem: null,
       memory: { bytesMax: 64 * 1024 ** 2 },
     });
     expect(before.memory.bytesUsed).toBeGreaterThan(3 * 4096);
     expect(before.identities.toSorted((left, right) => left.key.localeCompare(right.key))).toEqual([
+      { key: "deep@mooncake-kv-identity", value: "[".repeat(200) },
+      { key: "large@mooncake-kv-identity", value: "100000 bytes: no identity" },
       { key: "model@mooncake-kv-identity", value: "no JSON" },
       { key: "team.a@model@mooncake-kv-identity", value: { dtype: "float16" } },
       { key: "team.a@mooncake-kv-identity", value: "no JSON" },
@@ -212,13 +216,20 @@ test(
     expect(forced.output).toContain('left alone: keys of the prefixes "team.a@b"');
     expect(forced.errors).toContain("members may be reading");
     const after = JSON.parse((await run(["stats", "--json"])).output) as PoolStats;
-    expect(after.keysByFirstPart).toEqual({ "team.a": 4, teamXa: 1, "not-team.a": 1, model: 1 });
+    expect(after.keysByFirstPart).toEqual({
+      "team.a": 4,
+      teamXa: 1,
+      "not-team.a": 1,
+      model: 1,
+      deep: 1,
+      large: 1,
+    });
     const kept =
       'answer = store.get("teamXa@model@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@00").decode()';
     expect(await pythonClient(store, kept)).toBe(long);
 
     const all = await run(["purge", "--all", "--force", "--yes", "--json"]);
-    expect(JSON.parse(all.output)).toEqual({ prefix: null, removed: 7, left: 0 });
+    expect(JSON.parse(all.output)).toEqual({ prefix: null, removed: 9, left: 0 });
     await run(["stop", "--port", String(started.port)]);
   },
 );
