@@ -15,12 +15,46 @@ import {
   KV_LAYOUTS,
   schedulerBlockSize,
 } from "./kv-cache-config.ts";
-import { isRecord, positive } from "./kv-checks.ts";
+import { isRecord, positive, refuseUnknownKeys } from "./kv-checks.ts";
 import { normalizeGroupNeeds, normalizeHybrid, refuseContextRanks } from "./kv-group-normalize.ts";
 import { checkHeadsOverRanks, normalizeGroupSizes } from "./kv-group-sizes.ts";
 import type { KvCacheConfig, KvCacheConfigInput, KvCacheGroup, Rank } from "./kv-cache-config.ts";
 
 const ALONE: Rank = { rank: 0, size: 1 };
+const RANK_KEYS = ["rank", "size"];
+const HEADS_KEYS = ["kvHeads", "headSize"];
+const GROUP_KEYS = [
+  "kind",
+  "layers",
+  "blockSize",
+  "slidingWindow",
+  "extraRetainedTokens",
+  "eagle",
+  "heads",
+  "stateBytes",
+] satisfies (keyof KvCacheConfigInput["groups"][number])[];
+const CACHE_KEYS = [
+  "modelName",
+  "dtype",
+  "layout",
+  "blockSize",
+  "hashBlockSize",
+  "hashLookaheadTokens",
+  "groups",
+  "heads",
+  "stateBytes",
+  "useEagle",
+  "retentionInterval",
+  "cacheHitAlignmentTokens",
+  "tp",
+  "pp",
+  "pcp",
+  "dcp",
+  "dp",
+  "hashAlgorithm",
+  "blockCount",
+  "weightsFingerprint",
+] satisfies (keyof KvCacheConfigInput)[];
 /** What the addon's hashing takes. */
 const HASH_LOOKAHEAD_TOKENS_MAX = 1024;
 
@@ -31,6 +65,7 @@ export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig
     const code = input === undefined ? "MISSING" : "INVALID_TYPE";
     fail(code, "kvCache", input, "must describe the KV cache", remedy);
   }
+  refuseUnknownKeys(input, CACHE_KEYS, "kvCache.");
   if (typeof input.modelName !== "string" || input.modelName.replace(/\/+$/, "") === "") {
     fail(
       "MISSING",
@@ -54,6 +89,7 @@ export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig
     fail("INVALID_VALUE", "layout", layout, "is no memory layout", oneOf(KV_LAYOUTS));
   }
   const blockSize = positive(input.blockSize, "blockSize");
+  if (isRecord(input.heads)) refuseUnknownKeys(input.heads, HEADS_KEYS, "heads.");
   const kvHeads = positive(input.heads?.kvHeads, "heads.kvHeads");
   const headSize = positive(input.heads?.headSize, "heads.headSize");
   const hashAlgorithm = input.hashAlgorithm ?? DEFAULT_HASH_ALGORITHM;
@@ -92,8 +128,14 @@ export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig
     ...ranks,
     hashAlgorithm,
     blockCount,
-    weightsFingerprint: input.weightsFingerprint ?? null,
+    weightsFingerprint: normalizeFingerprint(input.weightsFingerprint),
   });
+}
+
+function normalizeFingerprint(given: unknown): string | null {
+  if (given === undefined || given === null || typeof given === "string") return given ?? null;
+  const remedy = "Give a text that differs when the weights do, or leave it out.";
+  return fail("INVALID_TYPE", "weightsFingerprint", given, "must be a text or null", remedy);
 }
 
 /** The same cache as another rank of the same deployment sees it; its decode-context rank follows from `tp`. */
@@ -141,6 +183,7 @@ function normalizeGroups(
         const problem = "this build cannot serve this kind of KV-cache group";
         fail("UNSUPPORTED", `${field}.kind`, group.kind, problem, oneOf(KV_GROUP_KINDS_SUPPORTED));
       }
+      refuseUnknownKeys(group, GROUP_KEYS, `${field}.`);
       return Object.freeze({
         kind: group.kind,
         layers: positive(group.layers, `${field}.layers`),
@@ -161,6 +204,7 @@ function normalizeRanks(
   const pcp = rank(input.pcp ?? ALONE, "pcp");
   const dp = rank(input.dp ?? ALONE, "dp");
   const dcpGiven = input.dcp ?? undefined;
+  if (isRecord(dcpGiven)) refuseUnknownKeys(dcpGiven as Rank, RANK_KEYS, "dcp.");
   const dcpSize = dcpGiven === undefined ? 1 : positive(dcpGiven.size, "dcp.size");
   // Decode-context ranks are a division of the tensor-parallel ones, so the rank follows from the tensor-parallel rank.
   const dcp = rank({ rank: tp.rank % dcpSize, size: dcpSize }, "dcp");
@@ -237,6 +281,7 @@ function rank(value: Rank, field: string): Rank {
     const remedy = "Give for example { rank: 0, size: 2 }, or leave it out.";
     fail("INVALID_TYPE", field, value, "must be a rank with its size", remedy);
   }
+  refuseUnknownKeys(value, RANK_KEYS, `${field}.`);
   const size = positive(value.size, `${field}.size`);
   if (!Number.isInteger(value.rank) || value.rank < 0 || value.rank >= size) {
     fail(

@@ -1,5 +1,6 @@
 /** The fields of a KV-cache description that only hybrid models and drafters need: windows, states, drafters' groups. */
 import { fail } from "../errors.ts";
+import { flag } from "./kv-checks.ts";
 import type { KvCacheConfig, KvCacheConfigInput, KvCacheGroup, Rank } from "./kv-cache-config.ts";
 
 type GroupInput = KvCacheConfigInput["groups"][number];
@@ -20,7 +21,7 @@ export function normalizeGroupNeeds(group: GroupInput, field: string): GroupNeed
   return {
     slidingWindow: window === null ? null : whole(window, 1, `${field}.slidingWindow`),
     extraRetainedTokens: whole(group.extraRetainedTokens ?? 0, 0, `${field}.extraRetainedTokens`),
-    eagle: group.eagle === true,
+    eagle: flag(group.eagle ?? false, `${field}.eagle`),
   };
 }
 
@@ -55,7 +56,7 @@ export function normalizeHybrid(
   }
   return {
     stateBytes,
-    useEagle: input.useEagle === true,
+    useEagle: flag(input.useEagle ?? false, "useEagle"),
     retentionInterval: interval === null ? null : normalizeRetention(interval, groups, chunkTokens),
     cacheHitAlignmentTokens:
       alignment === null ? null : whole(alignment, 1, "cacheHitAlignmentTokens"),

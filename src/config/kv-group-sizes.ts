@@ -1,6 +1,6 @@
 /** Sizes of a KV-cache group of its own, for hybrid models whose groups are unlike. */
 import { fail } from "../errors.ts";
-import { isRecord, positive } from "./kv-checks.ts";
+import { isRecord, positive, refuseUnknownKeys } from "./kv-checks.ts";
 import type { KvCacheConfigInput, KvCacheGroup, Rank } from "./kv-cache-config.ts";
 
 type GroupInput = KvCacheConfigInput["groups"][number];
@@ -34,6 +34,7 @@ export function normalizeGroupSizes(
       "Give for example { kvHeads: 4, headSize: 128 }, or leave it out for the model's.";
     fail("INVALID_TYPE", `${field}.heads`, heads, "must be head count and size", remedy);
   }
+  refuseUnknownKeys(heads, ["kvHeads", "headSize"], `${field}.heads.`);
   const kvHeads = positive(heads.kvHeads, `${field}.heads.kvHeads`);
   const headSize = positive(heads.headSize, `${field}.heads.headSize`);
   checkHeadsOverRanks(kvHeads, `${field}.heads.kvHeads`, tp);

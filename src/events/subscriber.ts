@@ -1,4 +1,5 @@
-import { MooncakeKvError } from "../errors.ts";
+import { flag, refuseUnknownKeys } from "../config/kv-checks.ts";
+import { fail, MooncakeKvError } from "../errors.ts";
 import { decodeBatch } from "./decode-batch.ts";
 import type { DecodedBatch } from "./decode-batch.ts";
 import { bindSocket, connectSocket } from "./endpoints.ts";
@@ -24,6 +25,17 @@ export interface SubscriberOptions {
   readonly highWaterMark?: number;
   readonly load?: () => Promise<Zeromq>;
 }
+
+const OPTION_KEYS: readonly string[] = [
+  "endpoint",
+  "bind",
+  "topic",
+  "replayEndpoint",
+  "replayTimeoutMs",
+  "firstSequence",
+  "highWaterMark",
+  "load",
+] satisfies (keyof SubscriberOptions)[];
 
 export type KvEventMessage =
   | {
@@ -65,8 +77,12 @@ export class KvEventSubscriber implements AsyncIterable<KvEventMessage> {
     this.#tracker = new SequenceTracker(options.firstSequence ?? null);
   }
 
-  /** Throws OPTIONAL_MISSING without the package zeromq, INVALID_VALUE for an address that cannot be used. */
+  /**
+   * Throws OPTIONAL_MISSING without the package zeromq, INVALID_VALUE for an address that cannot be used, and MISSING, INVALID_TYPE or
+   * INVALID_VALUE for options of another shape.
+   */
   static async open(options: SubscriberOptions): Promise<KvEventSubscriber> {
+    checkOptions(options);
     const zeromq = await loadZeromq(options.load);
     const receiveHighWaterMark = options.highWaterMark ?? 100_000;
     const socket = new zeromq.Subscriber({ receiveHighWaterMark, linger: 0 });
@@ -122,6 +138,43 @@ export class KvEventSubscriber implements AsyncIterable<KvEventMessage> {
       }
     }
     if (next < to) yield { kind: "lost", from: next, to };
+  }
+}
+
+/** Waits and queues of a subscriber stay bounded, whatever is asked for. */
+const COUNT_MAX = 1 << 24;
+
+function checkOptions(options: SubscriberOptions): void {
+  const given: unknown = options;
+  if (typeof given !== "object" || given === null || Array.isArray(given)) {
+    const remedy = 'Give for example { endpoint: "tcp://127.0.0.1:5557" }.';
+    fail("INVALID_TYPE", "options", given, "must be an object", remedy);
+  }
+  refuseUnknownKeys(given, OPTION_KEYS, "options.");
+  const { endpoint, bind, topic, replayEndpoint, load } = options;
+  const remedy = 'Give a ZeroMQ address, such as "tcp://127.0.0.1:5557".';
+  if (endpoint === undefined) fail("MISSING", "endpoint", endpoint, "must be an address", remedy);
+  for (const [field, value] of Object.entries({ endpoint, replayEndpoint, topic })) {
+    if (value === undefined || (typeof value === "string" && (value !== "" || field === "topic")))
+      continue;
+    fail(
+      "INVALID_TYPE",
+      field,
+      value,
+      "must be a text",
+      field === "topic" ? "Give a text." : remedy,
+    );
+  }
+  if (bind !== undefined) flag(bind, "bind");
+  if (load !== undefined && typeof load !== "function")
+    fail("INVALID_TYPE", "load", load, "must be a function", "Leave it out.");
+  const { replayTimeoutMs, firstSequence, highWaterMark } = options;
+  const most = { replayTimeoutMs: COUNT_MAX, highWaterMark: COUNT_MAX, firstSequence: 2 ** 53 - 1 };
+  for (const [field, value] of Object.entries({ replayTimeoutMs, firstSequence, highWaterMark })) {
+    const bound = most[field as keyof typeof most];
+    if (value === undefined || (Number.isInteger(value) && value >= 0 && value <= bound)) continue;
+    const problem = `must be a whole number from 0 to ${bound}`;
+    fail("INVALID_VALUE", field, value, problem, "Correct the number, or leave it out.");
   }
 }
 

@@ -55,6 +55,8 @@ test("the dump of an idle process has nothing in hand, that of a busy one names 
   expect(busy.frontEnd).toEqual({ live: 1, queued: 0 });
   expect(busy.requests.listed).toMatchObject([{ slot: expect.any(Number), promptTokens: 64 }]);
   expect(busy.actors.map(({ actor }) => actor)).toEqual(ACTOR_NAMES);
+  // Also those on the caller's thread: nothing that runs is told as down.
+  expect(busy.actors.filter(({ running }) => !running)).toEqual([]);
   await running;
   await expect.poll(async () => (await application.dumpState()).jobs.count).toBe(0);
   const idle = await application.dumpState();

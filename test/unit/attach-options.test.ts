@@ -126,8 +126,23 @@ test.each<[string, Path, unknown]>([
   ["logLevel", ["logLevel"], "loud"],
   ["environment", ["environment"], 7],
   ["requestSlots", ["requestSlots"], "many"],
+  ["attachConnector.kvCach", ["kvCach"], {}],
+  ["kvCache.blocksize", ["kvCache", "blocksize"], 16],
+  ["groups[0].slidingwindow", ["kvCache", "groups", 0, "slidingwindow"], 16],
+  ["heads.kvheads", ["kvCache", "heads", "kvheads"], 2],
+  ["tp.sise", ["kvCache", "tp", "sise"], 2],
+  ["kvMemory.segment", ["kvMemory", "segment"], []],
+  ["groups[0].eagle", ["kvCache", "groups", 0, "eagle"], "false"],
+  ["useEagle", ["kvCache", "useEagle"], 1],
+  ["weightsFingerprint", ["kvCache", "weightsFingerprint"], 7],
 ])("%s is named", (field, path, value) => {
   expect(outcome(replaced(GOOD, path, value))).toMatchObject({ field });
+});
+
+test("an option that nobody reads is refused, with the nearest that somebody does", () => {
+  const misspelt = outcome(replaced(GOOD, ["kvCache", "blocksize"], 16));
+  expect(misspelt).toMatchObject({ remedy: expect.stringContaining('Did you mean "blockSize"?') });
+  expect(outcome({ ...GOOD, callback: undefined })).not.toBeInstanceOf(Error);
 });
 
 test("a wrong cache description is named before the engine that is missing", () => {

@@ -189,7 +189,11 @@ describe("attaching", () => {
     for (let slot = 4; slot < SLOTS; slot++) {
       second.add(`new ${slot}`, 14);
       const { scheduler } = second.connector;
-      scheduler.updateStateAfterAlloc(`new ${slot}`, [Array.from({ length: 14 }, () => 40)], 0);
+      scheduler.updateStateAfterAlloc(
+        `new ${slot}`,
+        [Array.from({ length: 14 }, (_, index) => 40 + index)],
+        0,
+      );
     }
     expect(() => second.add("too many")).toThrow(expect.objectContaining({ code: "CAPACITY" }));
     expect(second.pinned).toEqual(pins);

@@ -3,170 +3,16 @@
  * turn of the event loop. Method: real tables, real mailboxes; the test plays the actors between two calls.
  */
 import { describe, expect, test } from "vitest";
-import { Mailbox, mailboxWords } from "../../src/actors/mailbox/mailbox.ts";
-import {
-  ACTOR_COUNT,
-  ACTOR_LOADER,
-  ACTOR_LOOKUP,
-  ACTOR_SAVER,
-  ACTOR_SCHEDULER,
-  OUTCOME_ENGINE_ERROR,
-  OUTCOME_HIT,
-} from "../../src/actors/messages.ts";
-import type { Message, MessageKind, MessageOf } from "../../src/actors/messages.ts";
-import {
-  LOOKUP_HIT,
-  lookupWord,
-  NONE,
-  REQUEST_HIT_TOKENS,
-  REQUEST_LOOKUP_WORD,
-} from "../../src/blocks/layout.ts";
-import { RequestSlots } from "../../src/blocks/request-slots.ts";
-import type { Tables } from "../../src/blocks/tables.ts";
+import { ACTOR_LOOKUP, OUTCOME_ENGINE_ERROR, OUTCOME_HIT } from "../../src/actors/messages.ts";
+import { NONE } from "../../src/blocks/layout.ts";
 import { Connector } from "../../src/connector/connector.ts";
-import type { ConnectorEnds } from "../../src/connector/connector.ts";
-import type { ConnectorSettings } from "../../src/connector/settings.ts";
-import { NO_TRACE } from "../../src/trace/events.ts";
-import { BENCH_SETTINGS } from "./connector-bench.ts";
-import { smallTables } from "./small-tables.ts";
-
-class Loop {
-  nowMs = 0;
-  /** Called each time the connector looks at the clock: lets an actor answer while a call blocks. */
-  meanwhile: () => void = () => undefined;
-  /** Hash blocks that the connector hashed itself. */
-  readonly hashed: [number, number][] = [];
-  readonly pinned = new Map<number, number>();
-  readonly tables: Tables;
-  readonly slots: RequestSlots;
-  readonly mailboxes: Mailbox[];
-  readonly ends: ConnectorEnds;
-  readonly connector: Connector;
-  readonly #groups: number;
-
-  constructor(settings: Partial<ConnectorSettings> = {}, groups = 1) {
-    this.#groups = groups;
-    this.tables = smallTables({
-      requestSlots: 8,
-      jobSlots: 16,
-      tokensPerRequestMax: 1_024,
-      tokensMax: 8_192,
-      groups,
-      blockCount: 128,
-    });
-    this.slots = new RequestSlots(this.tables);
-    this.mailboxes = Array.from({ length: ACTOR_COUNT }, () => {
-      const words = new Int32Array(new SharedArrayBuffer(mailboxWords(64) * 4));
-      Mailbox.initialise(words);
-      return new Mailbox(words);
-    });
-    const count = (ids: Int32Array, length: number, step: number): void => {
-      for (const id of ids.subarray(0, length))
-        this.pinned.set(id, (this.pinned.get(id) ?? 0) + step);
-    };
-    this.ends = {
-      tables: this.tables,
-      slots: this.slots,
-      settings: { ...BENCH_SETTINGS, ...settings },
-      log: { debug: () => undefined, warn: () => undefined },
-      trace: NO_TRACE,
-      pool: {
-        pin: (ids, length) => count(ids, length, 1),
-        unpin: (ids, length) => count(ids, length, -1),
-      },
-      ranks: 1,
-      mailbox: this.mailboxes[ACTOR_SCHEDULER]!,
-      owner: new Int32Array(new SharedArrayBuffer(4)),
-      threadId: 0,
-      nowMs: () => {
-        this.meanwhile();
-        return this.nowMs;
-      },
-      send: (actor, message) => {
-        if (!this.mailboxes[actor]!.push(message)) throw new Error("mailbox full");
-      },
-      flushWakes: () => undefined,
-      events: null,
-      hashBlocks: (_tokens, _hashes, _extras, from, to) => {
-        this.hashed.push([from, to]);
-        return to - from;
-      },
-    };
-    this.connector = new Connector(this.ends);
-  }
-
-  answer(message: Message): void {
-    this.mailboxes[ACTOR_SCHEDULER]!.push(message);
-  }
-  take<Kind extends MessageKind>(actor: number, kind: Kind): MessageOf<Kind>[] {
-    const taken: MessageOf<Kind>[] = [];
-    for (
-      let message = this.mailboxes[actor]!.pop();
-      message !== null;
-      message = this.mailboxes[actor]!.pop()
-    )
-      if (message.kind === kind) taken.push(message as MessageOf<Kind>);
-    return taken;
-  }
-  hash(blocks: number): void {
-    for (const { slot, generation } of this.take(ACTOR_LOOKUP, "hashRequest"))
-      this.answer({ kind: "hashed", slot, generation, blocks });
-  }
-  find(tokens: number): void {
-    for (const { slot, generation, attempt } of this.take(ACTOR_LOOKUP, "lookup")) {
-      const at = this.tables.request(slot);
-      this.tables.requests[at + REQUEST_HIT_TOKENS] = tokens;
-      Atomics.store(
-        this.tables.requests,
-        at + REQUEST_LOOKUP_WORD,
-        lookupWord(attempt, 1, LOOKUP_HIT),
-      );
-      this.answer({ kind: "lookupDone", slot, generation, attempt });
-    }
-  }
-  load(outcome: number, badChunk = NONE): number {
-    const loads = this.take(ACTOR_LOADER, "load");
-    const counts = { memoryBlocks: 0, diskBlocks: 0, kibibytes: 0, microseconds: 0 };
-    for (const { job, ticket, worker } of loads)
-      this.answer({ kind: "loadDone", job, ticket, worker, outcome, badChunk, ...counts });
-    return loads.length;
-  }
-  save(outcome = OUTCOME_HIT): number {
-    const saves = this.take(ACTOR_SAVER, "save");
-    const counts = {
-      writtenBlocks: 0,
-      presentBlocks: 0,
-      failedBlocks: 0,
-      kibibytes: 0,
-      microseconds: 0,
-    };
-    for (const { job, ticket, worker } of saves)
-      this.answer({ kind: "saveDone", job, ticket, worker, outcome, ...counts });
-    return saves.length;
-  }
-  pins(): number[] {
-    return [...this.pinned]
-      .flatMap(([block, pins]) => (pins > 0 ? [block] : []))
-      .sort((a, b) => a - b);
-  }
-  rows(ids: readonly number[]): number[][] {
-    return Array.from({ length: this.#groups }, (_, group) => ids.map((id) => id + 64 * group));
-  }
-  step(
-    scheduled: Parameters<Connector["scheduler"]["buildConnectorMeta"]>[0]["scheduled"] = [],
-  ): void {
-    const { scheduler, worker } = this.connector;
-    const meta = scheduler.buildConnectorMeta({ scheduled });
-    worker.startLoadKv(meta);
-    worker.waitForSave(meta);
-  }
-}
+import { EmbeddedLoop } from "./embedded-loop.ts";
 
 const PROMPT = Int32Array.from({ length: 100 }, (_, index) => index);
 
 describe("the vLLM-named face", () => {
   test("miss, save, hit, load, end: nothing is left", () => {
-    const loop = new Loop();
+    const loop = new EmbeddedLoop();
     const { scheduler, worker } = loop.connector;
     scheduler.addRequest("first", PROMPT, { maxTokens: 8 });
     loop.hash(6);
@@ -218,7 +64,7 @@ describe("the vLLM-named face", () => {
   });
 
   test("failed load: the blocks from the first bad one on are invalid", () => {
-    const loop = new Loop();
+    const loop = new EmbeddedLoop();
     const { scheduler, worker } = loop.connector;
     scheduler.addRequest("a", PROMPT);
     loop.hash(6);
@@ -241,7 +87,7 @@ describe("the vLLM-named face", () => {
   });
 
   test("several groups: pins in every group, failures by request", () => {
-    const loop = new Loop({}, 2);
+    const loop = new EmbeddedLoop({}, 2);
     const { scheduler, worker } = loop.connector;
     scheduler.addRequest("a", PROMPT);
     loop.hash(6);
@@ -263,7 +109,7 @@ describe("the vLLM-named face", () => {
   });
 
   test("preempted requests come back with their generated tokens", () => {
-    const loop = new Loop();
+    const loop = new EmbeddedLoop();
     const { scheduler } = loop.connector;
     scheduler.addRequest("a", PROMPT.subarray(0, 40), { maxTokens: 60 });
     loop.hash(2);
@@ -287,7 +133,7 @@ describe("the vLLM-named face", () => {
   test.each([2 ** 32 + 5, 5.9, "5", Number.NaN, -1, 5n, undefined, Symbol("token")])(
     "generated token %s is refused, and nothing of its list is taken",
     (token) => {
-      const loop = new Loop();
+      const loop = new EmbeddedLoop();
       const { scheduler } = loop.connector;
       scheduler.addRequest("a", PROMPT.subarray(0, 40), { maxTokens: 60 });
       const given = [7, token, 7] as number[];
@@ -306,7 +152,7 @@ describe("the vLLM-named face", () => {
   );
 
   test("load_async false: waitForLoads blocks until the load is there, or the time is over", () => {
-    const loop = new Loop({ loadAsync: false });
+    const loop = new EmbeddedLoop({ loadAsync: false });
     const { scheduler, worker } = loop.connector;
     scheduler.addRequest("a", PROMPT);
     loop.hash(6);
@@ -330,7 +176,7 @@ describe("the vLLM-named face", () => {
   });
 
   test("lookup_async false: answered in the call, or TIMEOUT when the time is over", () => {
-    const loop = new Loop({ lookupAsync: false, lookupTimeoutMs: 20 });
+    const loop = new EmbeddedLoop({ lookupAsync: false, lookupTimeoutMs: 20 });
     const { scheduler } = loop.connector;
     scheduler.addRequest("a", PROMPT);
     let looks = 0;
@@ -346,7 +192,7 @@ describe("the vLLM-named face", () => {
   });
 
   test("one thread at a time; after detach every call says so", () => {
-    const loop = new Loop();
+    const loop = new EmbeddedLoop();
     expect(() => new Connector({ ...loop.ends, threadId: 3 })).toThrowError(
       /WRONG_THREAD|belongs to the thread/,
     );
@@ -359,7 +205,7 @@ describe("the vLLM-named face", () => {
   });
 
   test("bad input is named; unknown ids are counted and harmless", () => {
-    const loop = new Loop();
+    const loop = new EmbeddedLoop();
     const { scheduler } = loop.connector;
     scheduler.addRequest("a", PROMPT);
     expect(() => scheduler.addRequest("a", PROMPT)).toThrowError(/id: is in use/);

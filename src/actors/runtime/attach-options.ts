@@ -6,6 +6,7 @@ import { readEnvironment } from "../../config/environment.ts";
 import type { ConnectorEnvironment } from "../../config/environment.ts";
 import { schedulerBlockSize } from "../../config/kv-cache-config.ts";
 import type { KvCacheConfig, KvLayout } from "../../config/kv-cache-config.ts";
+import { refuseUnknownKeys } from "../../config/kv-checks.ts";
 import { normalizeKvCacheConfig } from "../../config/kv-cache-normalize.ts";
 import { connectorNames, resolveKvLayout, type KvLayoutChoice } from "../../config/kv-layout.ts";
 import { tableDimensions } from "../../config/table-dimensions.ts";
@@ -29,6 +30,18 @@ export interface ResolvedAttach {
   readonly logLevel: string;
 }
 
+const OPTION_KEYS = [
+  "kvCache",
+  "kvTransferConfig",
+  "blockPool",
+  "kvMemory",
+  "kvEventsConfig",
+  "requestSlots",
+  "tokensPerRequestMax",
+  "environment",
+  "log",
+  "logLevel",
+] satisfies (keyof AttachOptions)[];
 const LOG_LEVELS: readonly string[] = ["trace", "debug", "info", "warn", "error", "silent"];
 const LOG_METHODS: readonly string[] = ["debug", "info", "warn", "error"];
 const COUNT_MAX = 1 << 24;
@@ -39,6 +52,7 @@ const COUNT_MAX = 1 << 24;
  */
 export function resolveAttach(options: AttachOptions): ResolvedAttach {
   checkObject(options, "options", "Call attachConnector({ kvCache, blockPool, ... }).");
+  refuseUnknownKeys(options, OPTION_KEYS, "attachConnector.");
   checkMethods(options.blockPool, "blockPool", ["pin", "unpin"]);
   if (options.log !== undefined) checkMethods(options.log, "log", LOG_METHODS);
   const logLevel = options.logLevel ?? "info";

@@ -1,4 +1,7 @@
 import type { Connector } from "../../connector/connector.ts";
+import { nearestName } from "../../config/warnings.ts";
+import { fail } from "../../errors.ts";
+import { checkEvents } from "../../events/check-events.ts";
 import { KvEventFeed } from "../../events/event-feed.ts";
 import type { KvEvent } from "../../events/kv-events.ts";
 import type { KvEventPublisher } from "../../events/publisher.ts";
@@ -15,6 +18,12 @@ export interface ConnectorEvents {
   /** It died too often. Requests compute from here on; to use the pool again, stop and attach anew. */
   actorGivenUp: { readonly actor: string; readonly error: Error };
 }
+
+const EVENT_NAMES: readonly string[] = [
+  "actorDied",
+  "actorRestarted",
+  "actorGivenUp",
+] satisfies (keyof ConnectorEvents)[];
 
 /** A connector attached to the calling thread, with its actor threads. */
 export interface AttachedConnector {
@@ -34,7 +43,7 @@ export interface AttachedConnector {
   /**
    * Publishes one batch of KV events: `local` (of your own blocks, medium "GPU") and then what `takeEvents` would give. Call once a
    * step, as vLLM's scheduler does. Never waits. Nothing happens when there are no events, or without publisher zmq in
-   * `kvEventsConfig`.
+   * `kvEventsConfig`. Throws INVALID_TYPE, INVALID_VALUE or MISSING for what is no event; none of the batch is published then.
    */
   publishEvents(local?: readonly KvEvent[]): void;
   /** Where the KV events go, with the ports that were chosen; null when none are published. */
@@ -46,7 +55,8 @@ export interface AttachedConnector {
   healthy(): boolean;
   /** Whether this member may use the pool, and what keeps it out. Checked each minute, when the event loop turns. */
   membership(): MembershipStatus;
-  /** Calls `listener` from now on; events need turns of the event loop. Returns a function that takes it away again. */
+  /** Calls `listener` from now on; events need turns of the event loop. Returns a function that takes it away again.
+   * Throws INVALID_VALUE for an event that there is not. */
   on<Name extends keyof ConnectorEvents>(
     event: Name,
     listener: (event: ConnectorEvents[Name]) => void,
@@ -75,7 +85,11 @@ export function faceOf(
     connector,
     kvMemory: storages.length === 1 ? (storages[0] ?? null) : null,
     kvStorages: storages,
-    publishEvents: (local) => feed?.pass(local),
+    publishEvents: (local) => {
+      if (feed === null) return;
+      if (local !== undefined) checkEvents(local);
+      feed.pass(local);
+    },
     eventEndpoints: publisher,
     healthy: () => runtime.healthy(),
     membership: () => runtime.membership.status(),
@@ -96,6 +110,14 @@ function listen<Name extends keyof ConnectorEvents>(
   event: Name,
   listener: (event: ConnectorEvents[Name]) => void,
 ): () => void {
+  if (!EVENT_NAMES.includes(event)) {
+    const nearest = typeof event === "string" ? nearestName(event, EVENT_NAMES) : null;
+    const remedy =
+      nearest === null ? `Use one of ${EVENT_NAMES.join(", ")}.` : `Did you mean "${nearest}"?`;
+    fail("INVALID_VALUE", "event", event, "is no event of a connector", remedy);
+  }
+  if (typeof listener !== "function")
+    fail("INVALID_TYPE", "listener", listener, "must be a function", "Give the function to call.");
   const tell = listener as (event: ConnectorEvents[keyof ConnectorEvents]) => void;
   const name = (actor: number): string => ACTOR_NAMES[actor] ?? "unknown";
   if (event === "actorDied") {

@@ -1,4 +1,5 @@
 import type { KvCacheConfig, KvLayout } from "../../config/kv-cache-config.ts";
+import { refuseUnknownKeys } from "../../config/kv-checks.ts";
 import { fail, MooncakeKvError } from "../../errors.ts";
 import { blockSegments } from "../../keys/kv-tensors.ts";
 import { valueBytes } from "../../keys/segments.ts";
@@ -12,6 +13,7 @@ export function checkKvMemory(
   kvCache: KvCacheConfig,
 ): void {
   if (kvMemory?.kind === "storages") {
+    refuseUnknownKeys(kvMemory, ["kind", "storages", "tensors"], "kvMemory.");
     checkStorages(kvMemory, kvCache);
     return;
   }
@@ -22,6 +24,7 @@ export function checkKvMemory(
     const [field, value] = kind === "user" ? ["kvMemory.memory", memory] : ["kvMemory.kind", kind];
     fail("INVALID_TYPE", field, value, "is not the KV memory of a serving loop", remedy);
   }
+  refuseUnknownKeys(kvMemory, ["kind", "memory", "segments"], "kvMemory.");
   const lists: unknown = segments;
   if (!Array.isArray(lists) || !lists.every((group) => Array.isArray(group))) {
     const remedy = "Give one list of segments a group, which together hold one block of it.";

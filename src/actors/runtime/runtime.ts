@@ -185,7 +185,8 @@ export class Runtime {
 
   /** What all actors have in hand and what the shared tables show, for a person; never rejects. See dumpState. */
   dump(): Promise<StateDump> {
-    return dumpState(this.plan, this.ends, this.supervisor, this.engine.status());
+    const runs = this.#stopping === undefined;
+    return dumpState(this.plan, this.ends, this.supervisor, this.engine.status(), runs);
   }
 
   /** Saves and lookups are held back meanwhile; see `PoolResets`. */

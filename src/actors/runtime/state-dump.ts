@@ -1,6 +1,6 @@
 import type { EngineStatus } from "../../native/binding.ts";
 import type { ThreadEnds } from "../hosts/thread-ends.ts";
-import { ACTOR_COUNT, ACTOR_NAMES } from "../messages.ts";
+import { ACTOR_COUNT, ACTOR_MODEL, ACTOR_NAMES } from "../messages.ts";
 import type { RuntimePlan } from "../plan.ts";
 import type { ActorInspection } from "../step.ts";
 import type { Supervisor } from "../supervision/supervisor.ts";
@@ -8,6 +8,11 @@ import { dumpBatches, dumpJobs, dumpRequests, type Listed } from "./table-dump.t
 
 export interface ActorDump {
   readonly actor: string;
+  /**
+   * Whose thread it runs on: its own, which may be down; the caller's (the front end, the supervisor and the scheduler side of an
+   * embedded loop), for as long as the runtime runs; or none, when this runtime has no such actor.
+   */
+  readonly thread: "own" | "caller" | "none";
   readonly running: boolean;
   readonly epoch: number;
   /** Messages that wait for the actor. `full`: sends that found no room, since the start. */
@@ -34,20 +39,23 @@ export interface StateDump {
 
 /**
  * Asks all actors at the same time what they have in hand and adds what the shared tables show. Answers within the control
- * calls' time limit, whatever is stuck: an actor that does not answer is named as such.
+ * calls' time limit, whatever is stuck: an actor that does not answer is named as such. `runs`: the runtime is not being stopped.
  */
 export async function dumpState(
   plan: RuntimePlan,
   ends: ThreadEnds,
   supervisor: Supervisor,
   engine: EngineStatus,
+  runs: boolean,
 ): Promise<StateDump> {
   const dumpActor = async (actor: number): Promise<ActorDump> => {
     const mailbox = ends.mailboxes[actor]!;
     const channel = plan.channels[actor];
+    const thread = supervisor.has(actor) ? "own" : actor === ACTOR_MODEL ? "none" : "caller";
     return {
       actor: ACTOR_NAMES[actor]!,
-      running: supervisor.running(actor),
+      thread,
+      running: thread === "own" ? supervisor.running(actor) : thread === "caller" && runs,
       epoch: supervisor.epoch(actor),
       mailbox: {
         messages: mailbox.size(),

@@ -86,6 +86,11 @@ export class Supervisor extends EventEmitter<SupervisorEvents> {
     await this.#spawn(supervised);
   }
 
+  /** The actor has, or had, a thread of its own here. */
+  has(actor: number): boolean {
+    return this.#actors.has(actor);
+  }
+
   /** The actor's thread is alive and has said that it is ready; a successor that still starts is not. */
   running(actor: number): boolean {
     return this.#actors.get(actor)?.ready === true;

@@ -4,11 +4,11 @@ import { REQUEST_LOOKUP_WORD } from "../../blocks/layout.ts";
 import { PageAllocator } from "../../blocks/page-arena.ts";
 import type { RequestSlots } from "../../blocks/request-slots.ts";
 import type { Tables } from "../../blocks/tables.ts";
-import { MooncakeKvError } from "../../errors.ts";
+import { fail, MooncakeKvError } from "../../errors.ts";
 import type { KvEventSource } from "../../events/event-source.ts";
 import type { KvEvent } from "../../events/kv-events.ts";
 import type { HitRules } from "../../keys/coordinator/hit-rules.ts";
-import type { BlockPool } from "../hooks.ts";
+import type { BlockPool, ConnectorMetadata, ConnectorOutput } from "../hooks.ts";
 import { rulesOf } from "../ports.ts";
 import type { ConnectorLog, SchedulerPorts, SidePorts } from "../ports.ts";
 import { refuseReset, type ResetAnswer, type ResetOptions } from "../reset-answer.ts";
@@ -56,6 +56,8 @@ export class Attached {
   readonly #ownership: Ownership;
   readonly #inbox: Inbox;
   #abandoned: string[] = [];
+  #metadata: ConnectorMetadata | null = null;
+  #output: ConnectorOutput | null = null;
 
   /**
    * Throws WRONG_THREAD when another thread has attached. What an attachment before this one left behind (its thread died)
@@ -118,6 +120,30 @@ export class Attached {
     }
     if (taken > 0) this.releaseDrained();
     return this;
+  }
+
+  /** The step's metadata go out: the same object, which `checkMetadata` knows again. */
+  told(metadata: ConnectorMetadata): ConnectorMetadata {
+    this.#metadata = metadata;
+    return metadata;
+  }
+  /** Throws INVALID_TYPE for anything but what `buildConnectorMeta` gave: other numbers would be jobs of other requests. */
+  checkMetadata(metadata: ConnectorMetadata): ConnectorMetadata {
+    if (metadata !== null && metadata === this.#metadata) return metadata;
+    const remedy =
+      "Give what this connector's buildConnectorMeta returned, itself and no copy of it.";
+    return fail("INVALID_TYPE", "metadata", metadata, "is not the step's metadata", remedy);
+  }
+  reported(output: ConnectorOutput): ConnectorOutput {
+    this.#output = output;
+    return output;
+  }
+  /** Throws INVALID_TYPE for anything but the output of `getFinished`. */
+  checkOutput(output: ConnectorOutput): ConnectorOutput {
+    if (output !== null && output === this.#output) return output;
+    const remedy =
+      "Give what this connector's getFinished returned, itself and no copy of its output.";
+    return fail("INVALID_TYPE", "finished.output", output, "is no output of the workers", remedy);
   }
 
   flush(): void {

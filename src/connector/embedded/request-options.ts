@@ -3,7 +3,8 @@ import { checkTokens } from "../../blocks/token-ids.ts";
 import { fail } from "../../errors.ts";
 import { encodeExtraWords } from "../../keys/block-extra.ts";
 import type { LoraAdapter, MultiModalItem } from "../../keys/block-extra.ts";
-import { checkWhole } from "./arguments.ts";
+import { flag } from "../../config/kv-checks.ts";
+import { checkRecord, checkWhole } from "./arguments.ts";
 
 /** Embeddings that the prompt is given by, in place of tokens or mixed with them. */
 export interface PromptEmbeddings {
@@ -36,10 +37,19 @@ export interface CheckedRequest {
   /** As they are hashed: 0 where an embedding stands. */
   readonly tokens: ArrayLike<number>;
   readonly tokensMax: number;
+  readonly noReuse: boolean;
   /** Words of the extra keys, or null for none. */
   readonly extras: Int32Array | null;
 }
 
+const OPTION_KEYS: readonly string[] = [
+  "maxTokens",
+  "cacheSalt",
+  "lora",
+  "multiModal",
+  "promptEmbeds",
+  "noReuse",
+] satisfies (keyof AddRequestOptions)[];
 const EXTRAS_REMEDY = "Give it as AddRequestOptions describes, or leave it out.";
 
 /**
@@ -51,12 +61,16 @@ export function checkRequest(
   options: AddRequestOptions,
   dimensions: TableDimensions,
 ): CheckedRequest {
-  const { maxTokens = 0, promptEmbeds = null } = options;
+  // A salt or an adapter under a misspelt name would share what must not be shared.
+  checkRecord(options, "options", OPTION_KEYS);
+  const { maxTokens = 0, promptEmbeds = null, noReuse = false } = options;
+  flag(noReuse, "noReuse");
   checkTokens(tokens);
   checkWhole("maxTokens", maxTokens, 0, dimensions.tokensPerRequestMax);
   const tokensMax = tokens.length + maxTokens;
   const hashed = promptEmbeds === null ? tokens : embeddedTokens(tokens, promptEmbeds);
-  return { tokens: hashed, tokensMax, extras: extrasOf(hashed, tokensMax, options, dimensions) };
+  const extras = extrasOf(hashed, tokensMax, options, dimensions);
+  return { tokens: hashed, tokensMax, noReuse, extras };
 }
 
 function extrasOf(
@@ -69,6 +83,7 @@ function extrasOf(
   checkText("cacheSalt", cacheSalt ?? "");
   if (lora !== null) {
     checkObject("lora", lora);
+    checkRecord(lora, "lora", ["name", "path"]);
     checkText("lora.name", lora.name);
     checkText("lora.path", lora.path);
   }
@@ -86,6 +101,7 @@ function extrasOf(
 
 function embeddedTokens(tokens: ArrayLike<number>, embeds: PromptEmbeddings): ArrayLike<number> {
   checkObject("promptEmbeds", embeds);
+  checkRecord(embeds, "promptEmbeds", ["bytes", "rowBytes", "promptIsTokenIds"]);
   const { bytes, rowBytes, promptIsTokenIds } = embeds;
   if (!(bytes instanceof Uint8Array))
     fail("INVALID_TYPE", "promptEmbeds.bytes", bytes, "must be a Uint8Array", EXTRAS_REMEDY);

@@ -28,10 +28,14 @@ export class EmbeddedRequests {
   readonly #idOfSlot: (string | undefined)[] = [];
   /** Finished requests of which something is still in flight. */
   readonly #draining = new Set<number>();
+  /** By block: the last check that saw it. */
+  readonly #marks: Uint32Array;
+  #mark = 0;
 
   /** `uniform`: all groups have a block for the same tokens, so their rows are of one length. */
   constructor(tables: Tables, blockPages: PageAllocator, slots: RequestSlots, uniform: boolean) {
     this.#uniform = uniform;
+    this.#marks = new Uint32Array(tables.dimensions.blockCount);
     this.#tables = tables;
     this.#blockPages = blockPages;
     this.#slots = slots;
@@ -190,6 +194,15 @@ export class EmbeddedRequests {
     }
   }
 
+  #nextMark(): number {
+    this.#mark = (this.#mark + 1) >>> 0;
+    if (this.#mark === 0) {
+      this.#marks.fill(0);
+      this.#mark = 1;
+    }
+    return this.#mark;
+  }
+
   /** Throws INVALID_VALUE for block ids that are none, or lists that cannot be rows of one request. */
   #check(blockIds: BlockIdsPerGroup): void {
     const { groups, blockCount } = this.#tables.dimensions;
@@ -198,6 +211,7 @@ export class EmbeddedRequests {
       throw invalidBlocks(lengths, `must be ${groups} list(s), one for each group`);
     if (this.#uniform && lengths.some((length) => length !== lengths[0]))
       throw invalidBlocks(lengths, `must be ${groups} list(s) of equal length`);
+    const mark = this.#nextMark();
     for (const ids of blockIds)
       for (let index = 0; index < ids.length; index++) {
         const id = ids[index]!;
@@ -209,6 +223,10 @@ export class EmbeddedRequests {
             id,
             "must not hold the null block 0, for every group needs every block",
           );
+        // Tokens of two places in one block: the later ones would be stored, and found, under the key of the earlier ones.
+        if (id !== 0 && this.#marks[id] === mark)
+          throw invalidBlocks(id, "must not hold one block twice");
+        this.#marks[id] = mark;
       }
   }
 }

@@ -2,13 +2,15 @@ import { OUTCOME_NAMES } from "../../actors/messages.ts";
 import { NONE, REQUEST_FLAG_NO_REUSE } from "../../blocks/layout.ts";
 import type { RequestSlots } from "../../blocks/request-slots.ts";
 import { checkTokens } from "../../blocks/token-ids.ts";
+import { flag } from "../../config/kv-checks.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import type { KvEvent } from "../../events/kv-events.ts";
 import { FAILURE_BASE, IN_FLIGHT } from "../hooks.ts";
 import type { BoundaryState, ConnectorMetadata } from "../hooks.ts";
-import { checkWhole } from "./arguments.ts";
+import { checkId, checkRecord, checkWhole } from "./arguments.ts";
 import type { ResetAnswer, ResetOptions } from "../reset-answer.ts";
 import type { Attached } from "./attached.ts";
+import { checkFinal, checkRows, checkStep } from "./check-step.ts";
 import { checkRequest, type AddRequestOptions } from "./request-options.ts";
 import type { BlockIdsPerGroup } from "./requests.ts";
 import type { FinishedTransfers } from "./worker-face.ts";
@@ -59,6 +61,7 @@ export class SchedulerFace {
    */
   addRequest(id: string, tokens: ArrayLike<number>, options: AddRequestOptions = {}): void {
     const { requests, sides, tables } = this.#attached.enter();
+    checkId(id);
     if (requests.slot(id) !== NONE)
       throw refusal(
         "INVALID_VALUE",
@@ -67,8 +70,9 @@ export class SchedulerFace {
         "is in use",
         "Finish that request, or use another id.",
       );
-    const { tokensMax, extras, tokens: hashed } = checkRequest(tokens, options, tables.dimensions);
-    const flags = options.noReuse === true ? REQUEST_FLAG_NO_REUSE : 0;
+    const checked = checkRequest(tokens, options, tables.dimensions);
+    const { tokensMax, extras, tokens: hashed, noReuse } = checked;
+    const flags = noReuse ? REQUEST_FLAG_NO_REUSE : 0;
     const added = this.#slots.addRequest({ tokens: hashed, tokensMax, extras, flags });
     if (!added.ok) {
       const long = added.reason === "TOO_LONG";
@@ -114,8 +118,10 @@ export class SchedulerFace {
    * or 0. Throws INVALID_VALUE when it is neither, or when a block id is not one.
    */
   updateStateAfterAlloc(id: string, blockIds: BlockIdsPerGroup, numExternalTokens: number): void {
-    const { requests, sides } = this.#attached.enter();
+    const { requests, sides, tables } = this.#attached.enter();
     const slot = this.#slot(id);
+    checkRows(blockIds);
+    checkWhole("numExternalTokens", numExternalTokens, 0, tables.dimensions.tokensPerRequestMax);
     if (slot === NONE) return;
     requests.setRow(slot, blockIds);
     sides.hooks.blocksAllocated(slot, numExternalTokens);
@@ -123,18 +129,14 @@ export class SchedulerFace {
 
   /** build_connector_meta: call once each step, also for empty ones. The result is valid until the next call. */
   buildConnectorMeta(step: SchedulerStep): ConnectorMetadata {
-    const { requests, sides } = this.#attached.enter();
+    const { requests, sides, tables } = this.#attached.enter();
+    checkStep(step, tables.dimensions);
     for (const id of step.finished ?? []) if (requests.slot(id) !== NONE) this.requestFinished(id);
     for (const id of step.preempted ?? []) {
       const slot = this.#slot(id);
       if (slot === NONE) continue;
       sides.hooks.preempted(slot);
       requests.clearRow(slot);
-    }
-    const most = this.#attached.tables.dimensions.tokensPerRequestMax;
-    for (const { numComputedTokens, numScheduledTokens } of step.scheduled) {
-      checkWhole("scheduled.numComputedTokens", numComputedTokens, 0, most);
-      checkWhole("scheduled.numScheduledTokens", numScheduledTokens, 0, most);
     }
     for (const request of step.scheduled) {
       const { id, numComputedTokens, numScheduledTokens, newBlockIds, blockIds } = request;
@@ -143,19 +145,18 @@ export class SchedulerFace {
       if (blockIds !== undefined) requests.setRow(slot, blockIds);
       else if (newBlockIds !== null) requests.appendRow(slot, newBlockIds);
       sides.hooks.scheduled(slot, numComputedTokens, numScheduledTokens);
-      for (const { group, block, tokens } of request.boundaryPuts ?? []) {
-        checkWhole("boundaryPuts.block", block, 0, this.#attached.tables.dimensions.blockCount - 1);
+      for (const { group, block, tokens } of request.boundaryPuts ?? [])
         sides.hooks.stateReached(slot, group, block, tokens);
-      }
     }
     this.#attached.expire();
-    return sides.hooks.buildMetadata();
+    return this.#attached.told(sides.hooks.buildMetadata());
   }
 
   /** update_connector_output: unpins what is done. Call before acting on `finished`. */
   updateConnectorOutput(finished: FinishedTransfers): void {
     const { sides } = this.#attached.enter();
-    sides.hooks.applyOutput(finished.output);
+    checkRecord(finished, "finished");
+    sides.hooks.applyOutput(this.#attached.checkOutput(finished.output));
     this.#attached.releaseDrained();
   }
 
@@ -166,12 +167,10 @@ export class SchedulerFace {
   requestFinished(id: string, blockIds?: BlockIdsPerGroup, final?: FinalStates): [false, null] {
     const { requests, sides, tables } = this.#attached.enter();
     const slot = this.#slot(id);
+    if (blockIds !== undefined) checkRows(blockIds);
+    if (final !== undefined) checkFinal(final, tables.dimensions);
     if (slot === NONE) return [false, null];
     if (final !== undefined) {
-      const most = tables.dimensions.tokensPerRequestMax;
-      checkWhole("final.numComputedTokens", final.numComputedTokens, 0, most);
-      for (const { block } of final.states)
-        checkWhole("boundaryPuts.block", block, 0, tables.dimensions.blockCount - 1);
       if (blockIds !== undefined) requests.setRow(slot, blockIds);
       sides.hooks.finalStates(slot, final.states, final.numComputedTokens);
     }
@@ -203,10 +202,13 @@ export class SchedulerFace {
    * turn. Rejects only as every call does (WRONG_THREAD, CLOSED).
    */
   async resetStore(options: ResetOptions = {}): Promise<ResetAnswer> {
-    return this.#attached.resetPool(options);
+    checkRecord(options, "options", ["force"] satisfies (keyof ResetOptions)[]);
+    const { force = false } = options;
+    return this.#attached.resetPool({ force: flag(force, "force") });
   }
 
   #slot(id: string): number {
+    checkId(id);
     const slot = this.#attached.requests.slot(id);
     if (slot === NONE) {
       this.unknownIds++;

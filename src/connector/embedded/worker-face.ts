@@ -1,6 +1,7 @@
 import { OUTCOME_HIT } from "../../actors/messages.ts";
 import { JOB_BLOCK_PAGE, JOB_CHUNK_FIRST, JOB_GROUP_BLOCKS, NONE } from "../../blocks/layout.ts";
 import type { ConnectorMetadata, ConnectorOutput } from "../hooks.ts";
+import { checkWhole } from "./arguments.ts";
 import { firstBadChunk } from "../loads.ts";
 import type { Attached } from "./attached.ts";
 
@@ -30,6 +31,9 @@ export interface FinishedTransfers {
   readonly output: ConnectorOutput;
 }
 
+/** Most that a timer counts. */
+const TIMEOUT_MS_MAX = 0x7fffffff;
+
 /** KVConnectorBase_V1's worker side, all ranks of this process together. */
 export class WorkerFace {
   readonly #attached: Attached;
@@ -40,13 +44,15 @@ export class WorkerFace {
 
   /** start_load_kv: before the model run when `metadata.hasSyncLoads`, then followed by `waitForLoads`. */
   startLoadKv(metadata: ConnectorMetadata): void {
-    this.#attached.enter().sides.startLoads(metadata);
+    const { sides } = this.#attached.enter();
+    sides.startLoads(this.#attached.checkMetadata(metadata));
     this.#attached.flush();
   }
 
   /** wait_for_save: call when the step's KV is in memory. Starts the saves; does not wait for them. */
   waitForSave(metadata: ConnectorMetadata): void {
-    this.#attached.enter().sides.startSaves(metadata);
+    const { sides } = this.#attached.enter();
+    sides.startSaves(this.#attached.checkMetadata(metadata));
     this.#attached.flush();
   }
 
@@ -56,6 +62,12 @@ export class WorkerFace {
    */
   waitForLoads(timeoutMs: number): boolean {
     const { sides, nowMs } = this.#attached.enter();
+    checkWhole(
+      "timeoutMs",
+      typeof timeoutMs === "number" ? Math.ceil(timeoutMs) : timeoutMs,
+      0,
+      TIMEOUT_MS_MAX,
+    );
     const untilMs = nowMs() + timeoutMs;
     for (;;) {
       this.#attached.enter();
@@ -72,7 +84,7 @@ export class WorkerFace {
   getFinished(): FinishedTransfers {
     const { sides, tables, requests } = this.#attached.enter();
     this.#attached.expire();
-    const output = sides.collect();
+    const output = this.#attached.reported(sides.collect());
     const finishedRecving: string[] = [];
     const invalidBlockIds: number[] = [];
     const failedLoads: FailedLoad[] = [];
