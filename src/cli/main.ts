@@ -1,37 +1,12 @@
 #!/usr/bin/env node
-import { Command, CommanderError } from "commander";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import { packageRoot } from "../worker-entry.ts";
-import { addConfigCommand } from "./config/commands.ts";
-import { addDoctorCommand } from "./doctor/doctor.ts";
-import { errorText } from "./error-text.ts";
-import { addPoolCommand } from "./pool/commands.ts";
-import { addServeCommand } from "./serve-command.ts";
+// The command's entry loads nothing but this check: with too few open files the loader of the other modules fails with a stack.
+import { OPEN_FILES_LOADING, openFilesProblem } from "../config/open-files.ts";
 
-/** Exit codes: 0 done, 1 a failure that the text explains, 2 the command line itself is wrong. */
-const EXIT_FAILURE = 1;
-const EXIT_USAGE = 2;
-
-async function main(): Promise<void> {
-  const manifest: unknown = JSON.parse(readFileSync(join(packageRoot(), "package.json"), "utf8"));
-  const version = (manifest as { version: string }).version;
-  const program = new Command("mooncake-kv")
-    .description("Shared KV-cache pool for TypeScript serving loops")
-    .version(version)
-    .exitOverride();
-  addServeCommand(program);
-  addPoolCommand(program);
-  addDoctorCommand(program);
-  addConfigCommand(program);
-  await program.parseAsync(process.argv);
+const problem = openFilesProblem(OPEN_FILES_LOADING);
+if (problem === null) {
+  const { main } = await import("./command-line.ts");
+  await main();
+} else {
+  process.stderr.write(`mooncake-kv: ${problem}\n`);
+  process.exitCode = 1;
 }
-
-main().catch((error: unknown) => {
-  if (error instanceof CommanderError) {
-    process.exitCode = error.exitCode === 0 ? 0 : EXIT_USAGE;
-  } else {
-    process.stderr.write(`mooncake-kv: ${errorText(error)}\n`);
-    process.exitCode = EXIT_FAILURE;
-  }
-});

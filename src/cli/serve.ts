@@ -1,6 +1,7 @@
 import { destination, pino } from "pino";
 import { prepareRecordFolder } from "../actors/hosts/recording/record-folder.ts";
 import { readEnvironment } from "../config/environment.ts";
+import { OPEN_FILES_RUNTIME, openFilesProblem } from "../config/open-files.ts";
 import { parseTransferConfig } from "../config/transfer-config.ts";
 import { layoutLine } from "../config/kv-layout.ts";
 import { formatWarning } from "../config/warnings.ts";
@@ -23,6 +24,12 @@ const KV_BYTES = 512 * 1024 * 1024;
 
 /** Serves until a signal, or until what it cannot do without is given up. */
 export async function serve(flags: ServeFlags): Promise<void> {
+  const fewFiles = openFilesProblem(OPEN_FILES_RUNTIME);
+  if (fewFiles !== null) {
+    process.stderr.write(`mooncake-kv: ${fewFiles}\n`);
+    process.exitCode = 1;
+    return;
+  }
   const environment = readEnvironment(process.env);
   const { config: connector, warnings } = parseTransferConfig(
     flags.kvTransferConfig,

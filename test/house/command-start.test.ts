@@ -20,7 +20,7 @@ function loadedWith(path: string, loaded = new Set<string>()): Set<string> {
 const heavy = /^src\/(?:actors|connector|events|serving|trace)\//;
 
 test("no command but serve loads the server", () => {
-  const loaded = [...loadedWith("src/cli/main.ts")];
+  const loaded = [...loadedWith("src/cli/command-line.ts")];
   expect(loaded).toContain("src/cli/serve-command.ts");
   expect(loaded.filter((path) => heavy.test(path))).toEqual([]);
 });

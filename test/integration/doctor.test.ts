@@ -3,6 +3,7 @@
  * the configured engine lacks something.
  * Method: the compiled command line as a child process, with a real master and owner that are then stopped.
  */
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -129,4 +130,19 @@ test("the local engine needs none of it", async () => {
   const answer = await doctor(["--kv-transfer-config", settings], environment);
   expect(answer).toMatchObject({ code: 0, engine: "local" });
   expect(find(answer, "python")).toMatchObject({ status: "warn" });
+});
+
+test.each([
+  [64, ["doctor"], /64 may be open at a time, and at least 128 are needed.*ulimit -n 65536/],
+  [64, ["serve"], /64 may be open at a time, and at least 128 are needed.*ulimit -n 65536/],
+  [160, ["serve"], /160 may be open at a time, and at least 256 are needed.*ulimit -n 65536/],
+  [160, ["doctor"], /fail +open files +160; 256 are needed\n +fix: ulimit -n 65536/],
+])("with ulimit -n %d %s names the limit and its remedy", (limit, args, text) => {
+  const main = new URL("../../dist/cli/main.js", import.meta.url).pathname;
+  const script = 'ulimit -n "$1"; shift; exec "$@"';
+  const command = ["-c", script, "sh", String(limit), process.execPath, main, ...args];
+  const { status, stdout, stderr } = spawnSync("sh", command, { encoding: "utf8" });
+  expect(`${stdout}${stderr}`).toMatch(text);
+  expect(stderr).not.toMatch(/^ +at /m);
+  expect(status).toBe(1);
 });

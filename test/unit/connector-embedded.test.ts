@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from "vitest";
 import { ACTOR_LOOKUP, OUTCOME_ENGINE_ERROR, OUTCOME_HIT } from "../../src/actors/messages.ts";
-import { NONE } from "../../src/blocks/layout.ts";
 import { Connector } from "../../src/connector/connector.ts";
 import { EmbeddedLoop } from "./embedded-loop.ts";
 

@@ -6,6 +6,7 @@ import { readEnvironment } from "../../config/environment.ts";
 import type { ConnectorEnvironment } from "../../config/environment.ts";
 import { schedulerBlockSize } from "../../config/kv-cache-config.ts";
 import type { KvCacheConfig, KvLayout } from "../../config/kv-cache-config.ts";
+import { OPEN_FILES_REMEDY, OPEN_FILES_RUNTIME, openFilesMax } from "../../config/open-files.ts";
 import { refuseUnknownKeys } from "../../config/kv-checks.ts";
 import { normalizeKvCacheConfig } from "../../config/kv-cache-normalize.ts";
 import { connectorNames, resolveKvLayout, type KvLayoutChoice } from "../../config/kv-layout.ts";
@@ -51,6 +52,7 @@ const COUNT_MAX = 1 << 24;
  * engine is chosen last, so that its absence hides no other mistake.
  */
 export function resolveAttach(options: AttachOptions): ResolvedAttach {
+  checkOpenFiles();
   checkObject(options, "options", "Call attachConnector({ kvCache, blockPool, ... }).");
   refuseUnknownKeys(options, OPTION_KEYS, "attachConnector.");
   checkMethods(options.blockPool, "blockPool", ["pin", "unpin"]);
@@ -129,6 +131,14 @@ function embeddedDimensions(options: AttachOptions, kvCache: KvCacheConfig): Tab
     tokensMax: Math.max(2 * blockTokens, tokensPerRequestMax),
     stepSequencesMax: 0,
   });
+}
+
+/** Throws CAPACITY when threads, engine and sockets of a runtime would not find enough open files. */
+function checkOpenFiles(): void {
+  const most = openFilesMax();
+  if (most === null || most >= OPEN_FILES_RUNTIME) return;
+  const problem = `at least ${OPEN_FILES_RUNTIME} files must be allowed to be open at a time`;
+  fail("CAPACITY", "open files", most, problem, `Raise the limit: ${OPEN_FILES_REMEDY}`);
 }
 
 function checkObject(value: unknown, field: string, remedy: string): void {

@@ -43,6 +43,8 @@ export interface MachineFacts {
   readonly root: boolean;
   /** Soft limit; null: unlimited. */
   readonly lockedMemoryBytesMax: number | null;
+  /** Soft limit (`ulimit -n`); null: unlimited. */
+  readonly openFilesMax: number | null;
   readonly hugepagesTotal: number;
   readonly hugepagesFree: number;
   readonly hugepageBytes: number;

@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { openFilesMax } from "../../config/open-files.ts";
 import type { MachineFacts, RdmaDevice, WheelLibraries } from "./facts.ts";
 
 const LDD_TIMEOUT_MS = 20_000;
@@ -17,6 +18,7 @@ export function machineFacts(
     debian: existsSync("/etc/debian_version"),
     root: process.getuid?.() === 0,
     lockedMemoryBytesMax: lockedMemory(readText("/proc/self/limits")),
+    openFilesMax: openFilesMax(),
     hugepagesTotal: number("HugePages_Total"),
     hugepagesFree: number("HugePages_Free"),
     hugepageBytes: number("Hugepagesize") * 1024,

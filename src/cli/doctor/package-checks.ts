@@ -1,3 +1,4 @@
+import { OPEN_FILES_BUSY, OPEN_FILES_REMEDY, OPEN_FILES_RUNTIME } from "../../config/open-files.ts";
 import { EVERY_ENGINE, fault, ok, warn } from "./check.ts";
 import type { Finding } from "./check.ts";
 import type { DoctorFacts, HashFacts } from "./facts.ts";
@@ -6,6 +7,7 @@ import type { DoctorFacts, HashFacts } from "./facts.ts";
 export function packageChecks(facts: DoctorFacts): Finding[] {
   return [
     node(facts.machine.nodeVersion),
+    openFiles(facts.machine.openFilesMax),
     addon(facts),
     settings(facts),
     hashSeed(facts.hash),
@@ -30,6 +32,20 @@ function node(version: string): Finding {
   const [major = 0, minor = 0] = version.split(".").map(Number);
   if (major > 20 || (major === 20 && minor >= 3)) return ok("node", version);
   return fault("node", `${version}; 20.3 or newer is needed`, "nvm install 20", EVERY_ENGINE);
+}
+
+function openFiles(most: number | null): Finding {
+  const name = "open files";
+  if (most === null) return ok(name, "unlimited");
+  if (most < OPEN_FILES_RUNTIME)
+    return fault(
+      name,
+      `${most}; ${OPEN_FILES_RUNTIME} are needed`,
+      OPEN_FILES_REMEDY,
+      EVERY_ENGINE,
+    );
+  if (most >= OPEN_FILES_BUSY) return ok(name, `${most} at a time`);
+  return warn(name, `${most} at a time; a busy server has more connections`, OPEN_FILES_REMEDY);
 }
 
 function addon({ package: { addonProblem } }: DoctorFacts): Finding {
