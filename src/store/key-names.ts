@@ -4,7 +4,7 @@
 const BLOCKS = "tp_rank:|store_tp:|store_pp:";
 const IDENTITY = "mooncake-kv-identity";
 /** In the keys of what members know about a value, behind the value's own key. */
-const CHECKSUM_MARK = "#xxh3";
+export const CHECKSUM_MARK = "#xxh3";
 
 /**
  * A pattern (ECMAScript, for the master too) of the keys of all deployments with this cache_prefix: `prefix@model`, then ranks, the

@@ -62,7 +62,9 @@ def answer(request):
         memory[: request["bytes"]] = bytes([request["letter"]]) * request["bytes"]
         answers = []
         for key in request["keys"]:
-            removed = store.remove(key, True)
+            # A value that is not complete yet, or has no checksum, is nobody's to tell from another.
+            known = store.is_exist(key + request["mark"]) == 1
+            removed = store.remove(key, True) if known else -1
             answers.append(store.put_from(key, address, request["bytes"]) if removed == 0 else removed)
         return answers
     raise ValueError(request["do"])

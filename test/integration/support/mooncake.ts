@@ -11,6 +11,7 @@ import type {
   MooncakeEngineOptions,
 } from "../../../src/native/binding.ts";
 import { engineOptionsWith } from "../../../src/store/mooncake/engine-options.ts";
+import { CHECKSUM_MARK } from "../../../src/store/key-names.ts";
 import { requireWheel } from "../../../src/store/mooncake/interpreter.ts";
 import { Actor } from "../native-actor.mjs";
 import type { Entry } from "../native-actor.mjs";
@@ -254,9 +255,12 @@ export class PythonClient {
   store(keys: readonly string[], bytes: number, letter: number): Promise<number[]> {
     return this.#ask({ do: "store", keys, bytes, letter });
   }
-  /** Other bytes of the same size in the place of a value that is there: 0, or the wheel's code of removal or put. */
+  /**
+   * Other bytes of the same size in the place of values whose checksums are there. 0, or the wheel's code of removal or put; -1: no
+   * checksum.
+   */
   replace(keys: readonly string[], bytes: number, letter: number): Promise<number[]> {
-    return this.#ask({ do: "replace", keys, bytes, letter });
+    return this.#ask({ do: "replace", keys, bytes, letter, mark: CHECKSUM_MARK });
   }
 
   signal(signal: NodeJS.Signals): void {

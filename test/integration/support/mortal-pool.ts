@@ -9,19 +9,21 @@ import { testWheel, startTestMaster } from "./mooncake-wheel.ts";
 const MIB = 1024 ** 2;
 const MOUNTED_WITHIN_MS = 40_000;
 /** Less than Mooncake's 10 s, so that a dead owner's memory is not offered for so long; a busy machine may still miss some pings. */
-const CLIENT_TTL_SECONDS = 4;
+export const CLIENT_TTL_SECONDS = 4;
 
 /** A real master and a real owner whose parts may be killed and started again at the same place; stop it in the end. */
 export class MortalPool {
   readonly store: StoreJson;
   readonly #mooncakeFolder: string;
   readonly #port: number;
+  readonly #memoryBytes: number;
   #master: RunningMaster | null = null;
   #owner: RunningOwner | null = null;
 
-  private constructor(mooncakeFolder: string, port: number) {
+  private constructor(mooncakeFolder: string, port: number, memoryBytes: number) {
     this.#mooncakeFolder = mooncakeFolder;
     this.#port = port;
+    this.#memoryBytes = memoryBytes;
     this.store = {
       mode: "standalone-store",
       metadata_server: "P2PHANDSHAKE",
@@ -35,15 +37,20 @@ export class MortalPool {
   }
 
   /** Nothing runs yet. `port`: of the master; absent: a free one. */
-  static async prepare(port?: number): Promise<MortalPool> {
+  static async prepare(port?: number, memoryBytes = 64 * MIB): Promise<MortalPool> {
     const { mooncakeFolder } = await testWheel();
-    return new MortalPool(mooncakeFolder, port ?? (await freePort()));
+    return new MortalPool(mooncakeFolder, port ?? (await freePort()), memoryBytes);
   }
-  static async start(): Promise<MortalPool> {
-    const pool = await MortalPool.prepare();
+  static async start(memoryBytes?: number): Promise<MortalPool> {
+    const pool = await MortalPool.prepare(undefined, memoryBytes);
     await pool.startMaster();
     await pool.startOwner();
     return pool;
+  }
+
+  /** All keys that the master knows. */
+  async keys(): Promise<string[]> {
+    return (await this.#master?.admin.keys()) ?? [];
   }
 
   /** At the port of its predecessor. An owner that lives finds it by itself: that is waited for. */
@@ -67,7 +74,7 @@ export class MortalPool {
       mooncakeFolder: this.#mooncakeFolder,
       master: this.#master,
       name: "owner",
-      memoryBytes: 64 * MIB,
+      memoryBytes: this.#memoryBytes,
       protocol: "tcp",
       deviceName: "",
       ssdFolder: null,

@@ -16,6 +16,7 @@ import { counted, settled } from "./gauges.ts";
 import { MortalPool } from "./mortal-pool.ts";
 import { dropLocalCache } from "./pool.ts";
 import { scrapedSum, writeStore } from "./real-pool.ts";
+import { seededRandom } from "./seeded-random.ts";
 import { type Serving, startServing } from "./serving.ts";
 
 const BLOCK = 16;
@@ -32,24 +33,13 @@ export interface PoolDeathWorld extends Serving {
   stop(): Promise<void>;
 }
 
-/** Mulberry32: the same numbers for the same seed. */
-function seeded(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
-}
-
 const SMALL: Partial<ApplicationOptions> = { blockCount: 220, tokensPerStepMax: 64 };
 
 async function answersWithoutPool(
   seed: number,
 ): Promise<{ prompts: Int32Array[]; undisturbed: Answer[] }> {
   const { application } = await startServing({}, { ...SMALL, pool: false });
-  const random = seeded(seed);
+  const random = seededRandom(seed);
   const prompts = Array.from({ length: REQUESTS }, (_, index) =>
     promptOf(application, 3 * BLOCK + random(14 * BLOCK), 1000 * index + random(1000)),
   );
