@@ -2,7 +2,8 @@
 
 /** Follows a model's name and an `@` in the keys of blocks. */
 const BLOCKS = "tp_rank:|store_tp:|store_pp:";
-const IDENTITY = "mooncake-kv-identity";
+/** What members publish for each other, at the end of a key. */
+const PUBLISHED = "mooncake-kv-[^@]*$";
 /** In the keys of what members know about a value, behind the value's own key. */
 export const CHECKSUM_MARK = "#xxh3";
 
@@ -12,7 +13,7 @@ export const CHECKSUM_MARK = "#xxh3";
  * another one, and so is one whose prefix goes on behind an `@`: so a model's name with an `@` is not recognized here.
  */
 export function cachePrefixPattern(cachePrefix: string): string {
-  return `^${quoted(cachePrefix)}@(?!${BLOCKS})[^@]+@(${BLOCKS}|${IDENTITY}$)`;
+  return `^${quoted(cachePrefix)}@(?!${BLOCKS})[^@]+@(${BLOCKS}|${PUBLISHED})`;
 }
 
 /** The same pattern, without the keys of checksums. */
@@ -41,7 +42,7 @@ export function longerCachePrefix(key: string, cachePrefix: string): string | nu
     : null;
 }
 
-const BEHIND_MODEL = new RegExp(`@(?:${BLOCKS}|${IDENTITY}$)`);
+const BEHIND_MODEL = new RegExp(`@(?:${BLOCKS}|${PUBLISHED})`);
 
 /** What stands between the prefix and what follows a model's name: a model's name, unless it has an `@`. */
 function behindPrefix(key: string, cachePrefix: string): string | null {

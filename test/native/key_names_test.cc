@@ -22,6 +22,7 @@ TEST(KeyNames, AModelOfThatNameIsNoPrefix) {
   expectPrefix("X@model@store_tp:2@store_pp:1@store_format:tp_shared_lbhnc@" + RANKS, "X", true);
   expectPrefix("X@model@store_pp:1@store_format:tp_shared_mqa@" + RANKS, "X", true);
   expectPrefix("X@model@mooncake-kv-identity", "X", true);
+  expectPrefix("X@model@mooncake-kv-lease-probe", "X", true);
   // A model whose name begins as other parts of keys do.
   expectPrefix("X@store_of_llamas@" + RANKS, "X", true);
   expectPrefix("X@mooncake-kv-7b@" + RANKS, "X", true);
@@ -49,6 +50,7 @@ TEST(KeyNames, PrefixesOfPrefixesAreOthers) {
   expectPrefix("aX@model@" + RANKS, "X", false);
   expectPrefix("X@Y@model@" + RANKS, "X", false);
   expectPrefix("X@Y@model@mooncake-kv-identity", "X", false);
+  expectPrefix("X@Y@mooncake-kv-7b@" + RANKS, "X", false);
   expectPrefix("X@Y@model@" + RANKS, "X@Y", true);
   expectPrefix("other", "X", false);
   expectPrefix("X", "X", false);

@@ -36,6 +36,9 @@ class Pool {
   /** Until when a key is leased. */
   readonly leases = new Map<string, number>();
   tells = true;
+  leaseMs = 10_000;
+  /** No room for another key. */
+  full = false;
   afterSleep = (): unknown => undefined;
   failure: { ok: false; code: number; text: string } | null = null;
   keys = new Set([...OURS, ...SIBLINGS, ...OTHERS]);
@@ -47,6 +50,19 @@ class Pool {
       calls: {
         remove: async (scope, keepChecksums) =>
           this.failure ?? { ok: true, value: this.#remove(scope, keepChecksums) },
+        putValue: async (key) => {
+          if (this.full) return { ok: false, code: EngineCode.NO_AVAILABLE_HANDLE, text: "full" };
+          this.keys.add(key);
+          return { ok: true, value: "stored" };
+        },
+        getValue: async (key) => {
+          this.leases.set(key, this.nowMs + this.leaseMs);
+          return { ok: true, value: Uint8Array.of(1) };
+        },
+        removeKey: async (key) =>
+          (this.leases.get(key) ?? 0) > this.nowMs
+            ? { ok: false, code: EngineCode.ENGINE_ERROR, text: "leased" }
+            : { ok: true, value: this.keys.delete(key) },
       },
       tables: this.tables,
       cachePrefix: "p",
@@ -125,6 +141,24 @@ describe.each([true, false])("the engine tells what it kept: %s", (tells) => {
     expect(pool.keys).toContain("p@m@tp_rank:0@b");
     expect(pool.nowMs).toBeLessThan(3500);
   });
+});
+
+test.each([500, 10_000, 25_000])("a lease of %i ms, as only the master knows", async (leaseMs) => {
+  const pool = new Pool();
+  [pool.tells, pool.leaseMs] = [false, leaseMs];
+  pool.leases.set("p@m@tp_rank:0@b", leaseMs);
+  expect(await pool.reset(true)).toMatchObject({ acknowledged: true });
+  expect([...pool.keys]).toEqual(OTHERS);
+  expect(pool.nowMs).toBeGreaterThanOrEqual(leaseMs);
+  expect(pool.nowMs).toBeLessThan(leaseMs + 1_500);
+});
+
+test("a pool that has no room for a probe: a lease is taken for as long as Mooncake's own", async () => {
+  const pool = new Pool();
+  [pool.tells, pool.full] = [false, true];
+  pool.leases.set("p@m@tp_rank:0@b", 10_000);
+  expect(await pool.reset(true)).toMatchObject({ acknowledged: true });
+  expect([...pool.keys]).toEqual(OTHERS);
 });
 
 test("a block that is leased keeps its checksum, which nobody has leased, until it goes", async () => {

@@ -2,12 +2,13 @@ import type { Tables } from "../../blocks/tables.ts";
 import { refuseReset, type ResetAnswer } from "../../connector/reset-answer.ts";
 import { transfersInFlight } from "../../connector/transfers-in-flight.ts";
 import { EngineCode } from "../../store/engine.ts";
-import type { EngineAnswer, EngineCalls } from "../../store/engine-calls.ts";
+import type { EngineAnswer, EngineCalls, Removal } from "../../store/engine-calls.ts";
 import type { Log } from "../step.ts";
+import { LEASE_PROBE_ENDING, LeaseProbe } from "./lease-probe.ts";
 import { resetScope, type ResetScopeInput } from "./reset-scope.ts";
 
 export interface PoolResetParts extends ResetScopeInput {
-  readonly calls: Pick<EngineCalls, "remove">;
+  readonly calls: Pick<EngineCalls, "remove" | "putValue" | "getValue" | "removeKey">;
   readonly tables: Tables;
   /** Bound of everything together: save_timeout_ms. */
   readonly timeoutMs: number;
@@ -19,11 +20,6 @@ export interface PoolResetParts extends ResetScopeInput {
 }
 
 const DRAIN_POLL_MS = 5;
-/**
- * Mooncake's keys that somebody has just looked up are leased for 10 s (unless the master says otherwise): a reader may be amid
- * them, and would get what is stored in their place. So they are never removed before.
- */
-const LEASE_MS = 10_500;
 const KEYS_POLL_MS = 250;
 
 /**
@@ -57,45 +53,62 @@ async function drain(parts: PoolResetParts, deadlineMs: number): Promise<ResetAn
 
 /** Blocks first and what members know about them last: a block that stays must not lose its checksum, and be used unchecked. */
 async function remove(parts: PoolResetParts, deadlineMs: number): Promise<ResetAnswer> {
-  const leasesEndMs = parts.nowMs() + LEASE_MS;
-  const blocks = await removeRounds(parts, true, leasesEndMs, deadlineMs);
+  const leftMs = (): number => Math.max(1, Math.ceil(deadlineMs - parts.nowMs()));
+  const blocks = await removeRounds(parts, true, leftMs);
   if (!blocks.acknowledged) return blocks;
-  const all = await removeRounds(parts, false, 0, deadlineMs);
+  const all = await removeRounds(parts, false, leftMs);
   return all.acknowledged ? { ...all, removedKeys: blocks.removedKeys + all.removedKeys } : all;
 }
 
 async function removeRounds(
   parts: PoolResetParts,
   keepChecksums: boolean,
-  leasesEndMs: number,
-  deadlineMs: number,
+  leftMs: () => number,
 ): Promise<ResetAnswer> {
-  const { calls, nowMs } = parts;
-  const scopes = resetScope(parts);
+  const { nowMs } = parts;
+  let probe: LeaseProbe | null = null;
   let removedKeys = 0;
   for (let round = 0; ; round++) {
     const roundBeganMs = nowMs();
-    let removedNow = 0;
-    let kept: number | null = 0;
-    for (const scope of scopes) {
-      const leftMs = Math.max(1, Math.ceil(deadlineMs - nowMs()));
-      const answer = await calls.remove(scope, keepChecksums, leftMs);
-      // The engine has answered before: it is the time of the reset that is over.
-      if (!answer.ok && answer.code === EngineCode.TIMED_OUT && (round > 0 || !keepChecksums))
-        return keysLeft(parts, removedKeys);
-      if (!answer.ok) return engineFailed(answer);
-      removedNow += answer.value.removed;
-      kept = kept === null || answer.value.kept === null ? null : kept + answer.value.kept;
-    }
-    removedKeys += removedNow;
+    // Before the round: it finds what was leased until then.
+    const leasesOver = probe === null ? !keepChecksums : await probe.leasesAreOver(leftMs());
+    const answer = await removeOnce(parts, keepChecksums, leftMs);
+    // The engine has answered before: it is the time of the reset that is over.
+    if (!answer.ok && answer.code === EngineCode.TIMED_OUT && (round > 0 || !keepChecksums))
+      return keysLeft(parts, removedKeys);
+    if (!answer.ok) return engineFailed(answer);
+    const { removed, kept } = answer.value;
+    removedKeys += removed;
     // An engine that does not tell what stays: with leases over, what a round does not find is not there.
-    if (kept === 0 || (kept === null && removedNow === 0 && nowMs() >= leasesEndMs))
+    if (kept === 0 || (kept === null && removed === 0 && leasesOver))
       return { acknowledged: true, removedKeys };
+    if (kept === null && keepChecksums)
+      probe ??= await LeaseProbe.make(parts, leaseProbeKey(parts), leftMs());
     // A round goes through all keys of the pool; most of the time is left to others.
     const pauseMs = Math.max(KEYS_POLL_MS, 3 * (nowMs() - roundBeganMs));
-    if (nowMs() + pauseMs >= deadlineMs) return keysLeft(parts, removedKeys);
+    if (pauseMs >= leftMs()) return keysLeft(parts, removedKeys);
     await parts.sleep(pauseMs);
   }
+}
+
+async function removeOnce(
+  parts: PoolResetParts,
+  keepChecksums: boolean,
+  leftMs: () => number,
+): Promise<EngineAnswer<Removal>> {
+  let removed = 0;
+  let kept: number | null = 0;
+  for (const scope of resetScope(parts)) {
+    const answer = await parts.calls.remove(scope, keepChecksums, leftMs());
+    if (!answer.ok) return answer;
+    removed += answer.value.removed;
+    kept = kept === null || answer.value.kept === null ? null : kept + answer.value.kept;
+  }
+  return { ok: true, value: { removed, kept } };
+}
+
+function leaseProbeKey({ cachePrefix, model }: PoolResetParts): string {
+  return (cachePrefix === "" ? "" : `${cachePrefix}@`) + model + LEASE_PROBE_ENDING;
 }
 
 function keysLeft({ timeoutMs }: PoolResetParts, removedKeys: number): ResetAnswer {
