@@ -176,6 +176,7 @@ test(
     const whole = await answers[0];
     expect(whole).toMatchObject({ kept: BLOCKS * LOOP_BLOCK, differing: 0 });
     expect(await reset).toMatchObject({ acknowledged: true });
+    expect(await blockKeys(pool.master)).toEqual([]);
     expect(await other.request({ seed: 2, blocks: BLOCKS })).toMatchObject({ differing: 0 });
     long.process.kill("SIGCONT");
     for (const answer of answers) loads.add(await answer);

@@ -47,7 +47,14 @@ test.each([
   "\u00e4/\u00f6",
   "@",
 ])("the prefix %s", (prefix) => {
-  for (const model of ["model", "org/model", "X", prefix.replaceAll("@", ""), "store_x", "mooncake-kv-7b"])
+  for (const model of [
+    "model",
+    "org/model",
+    "X",
+    prefix.replaceAll("@", ""),
+    "store_x",
+    "mooncake-kv-7b",
+  ])
     if (model !== "")
       for (const key of keysOf(prefix, model)) expect(isNamed(key, prefix), key).toBe(true);
   for (const other of ["", `${prefix}2`, `a${prefix}`, `${prefix}@Z`, "aab", "aXb", "team-a"])
