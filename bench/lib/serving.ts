@@ -34,16 +34,27 @@ export async function startServing(
     readonly poolBytesMax?: number;
     /** A Chrome trace of the run, to see what the time goes into. */
     readonly traceFile?: string | undefined;
+    /** A real pool by the path of its store's JSON, with settings of the connector; default: a local pool of its own. */
+    readonly store?: {
+      readonly path: string;
+      readonly settings: Readonly<Record<string, unknown>>;
+    };
   },
 ): Promise<Application> {
-  const environment = readEnvironment({});
+  const { store } = options;
+  const environment = readEnvironment(
+    store === undefined
+      ? {}
+      : { MOONCAKE_CONFIG_PATH: store.path, MOONCAKE_REQUESTER_LOCAL_HOSTNAME: "127.0.0.1" },
+  );
   const { config } = parseTransferConfig(
     {
       kv_connector: "MooncakeStoreConnector",
       kv_role: "kv_both",
       kv_connector_extra_config: {
-        engine: "local",
+        engine: store === undefined ? "local" : "mooncake",
         lookup_async: true,
+        ...store?.settings,
         pool_name: `bench-${process.pid}-${pools++}`,
       },
     },

@@ -26,6 +26,14 @@ LocalOptions readLocal(const Options& options) {
   return made;
 }
 
+Verify verify(const Options& options) {
+  const std::string mode = options.string("verify");
+  if (mode == "off") return Verify::off;
+  if (mode == "when_present") return Verify::whenPresent;
+  if (mode == "require") return Verify::require;
+  throw invalidValue("options.verify", "\"" + mode + "\"", "there is no such mode", "Use \"off\", \"when_present\" or \"require\".");
+}
+
 MooncakeOptions readMooncake(const Options& options) {
   const auto count = [&](const char* name) { return static_cast<uint32_t>(options.integer(name, 0, INT32_LAST)); };
   MooncakeOptions made;
@@ -43,6 +51,8 @@ MooncakeOptions readMooncake(const Options& options) {
   made.enableOffload = options.boolean("enableOffload");
   made.groupSemantics = options.boolean("groupSemantics");
   made.reportTiers = options.boolean("reportTiers");
+  made.verify = verify(options);
+  made.checkRemovals = options.boolean("checkRemovals");
   made.keysPerCallMax = count("keysPerCallMax");
   made.bytesPerCallMax = bytes(options, "bytesPerCallMax", 0);
   made.transferQueueMax = count("transferQueueMax");

@@ -9,6 +9,8 @@ inline constexpr int32_t OK = 0;
 inline constexpr int32_t NO_AVAILABLE_HANDLE = -200;
 inline constexpr int32_t BUFFER_SMALLER = -600;
 inline constexpr int32_t OBJECT_NOT_FOUND = -704;
+/** A reader has leased the key, so that it was not removed. */
+inline constexpr int32_t OBJECT_HAS_LEASE = -706;
 inline constexpr int32_t BUFFER_LARGER = -800;
 inline constexpr int32_t ENGINE_ERROR = -901;
 inline constexpr int32_t ENGINE_DOWN = -902;
@@ -23,5 +25,7 @@ inline constexpr int32_t TIMED_OUT = -907;
 inline constexpr int32_t VALUE_TOO_LARGE = -908;
 /** The value was removed while it was read: its bytes may be those of another. */
 inline constexpr int32_t REMOVED_UNDER_READ = -909;
+/** The pool has the key and cannot read its bytes, now and hereafter. */
+inline constexpr int32_t VALUE_UNREADABLE = -910;
 
 }  // namespace mooncake_kv::code

@@ -51,7 +51,10 @@
   X(OPERATION_REMOVE_ALL, 5)       \
   X(TIER_UNKNOWN, 0)               \
   X(TIER_MEMORY, 1)                \
-  X(TIER_DISK, 2)
+  X(TIER_DISK, 2)                  \
+  X(TIER_MASK, 3)                  \
+  X(CHECK_VERIFIED, 4)             \
+  X(EXISTS_UNCHECKED, 2)
 
 namespace mooncake_kv::layout {
 

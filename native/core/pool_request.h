@@ -76,7 +76,7 @@ class PoolRequest {
   /** As src/store/engine.ts says: exists 1 or 0, put and get bytes moved, remove OK, or a code below 0. At first ENGINE_ERROR. */
   void setResult(uint32_t index, int32_t result) { results_[index] = result; }
   void setResults(int32_t result) { results_.assign(results_.size(), result); }
-  /** Where a get found the value. At first TIER_UNKNOWN. */
+  /** Where a get found the value, with CHECK_VERIFIED when it fits its checksum. At first TIER_UNKNOWN. */
   void setTier(uint32_t index, int32_t tier) { tiers_[index] = tier; }
   /** Of a value that has another size than the block: its bytes, in the place of the tier. */
   void setWrongBytes(uint32_t index, uint64_t bytes) {

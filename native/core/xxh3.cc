@@ -1,5 +1,6 @@
 #include "core/xxh3.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -116,19 +117,35 @@ uint64_t mergeLanes(const uint64_t lanes[8], size_t key, uint64_t start) {
   return avalanche(start);
 }
 
-Hash hashLong(Xxh3Accumulate accumulate, const uint8_t* in, size_t bytes) {
-  alignas(64) uint64_t lanes[8] = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
-  const size_t rounds = (bytes - 1) / ROUND_BYTES;
-  for (size_t round = 0; round < rounds; round++) {
-    accumulate(lanes, in + round * ROUND_BYTES, STRIPES_PER_ROUND, XXH3_SECRET);
-    for (size_t lane = 0; lane < 8; lane++) {
-      lanes[lane] = (lanes[lane] ^ lanes[lane] >> 47 ^ secret64(XXH3_SECRET_BYTES - STRIPE_BYTES + 8 * lane)) * PRIME32_1;
-    }
+constexpr uint64_t FIRST_LANES[8] = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
+
+void takeRound(Xxh3Accumulate accumulate, uint64_t lanes[8], const uint8_t* stripes) {
+  accumulate(lanes, stripes, STRIPES_PER_ROUND, XXH3_SECRET);
+  for (size_t lane = 0; lane < 8; lane++) {
+    lanes[lane] = (lanes[lane] ^ lanes[lane] >> 47 ^ secret64(XXH3_SECRET_BYTES - STRIPE_BYTES + 8 * lane)) * PRIME32_1;
   }
-  const size_t done = rounds * ROUND_BYTES;
-  accumulate(lanes, in + done, (bytes - 1 - done) / STRIPE_BYTES, XXH3_SECRET);
-  accumulate(lanes, in + bytes - STRIPE_BYTES, 1, XXH3_SECRET + XXH3_SECRET_BYTES - STRIPE_BYTES - 7);
+}
+
+/** `rest`: what comes after the rounds, at least one byte; what stands before it in memory belongs to the message too. */
+Hash finishLong(Xxh3Accumulate accumulate, uint64_t lanes[8], const uint8_t* rest, size_t restBytes, size_t bytes) {
+  accumulate(lanes, rest, (restBytes - 1) / STRIPE_BYTES, XXH3_SECRET);
+  accumulate(lanes, rest + restBytes - STRIPE_BYTES, 1, XXH3_SECRET + XXH3_SECRET_BYTES - STRIPE_BYTES - 7);
   return {mergeLanes(lanes, 11, bytes * PRIME64_1), mergeLanes(lanes, XXH3_SECRET_BYTES - STRIPE_BYTES - 11, ~(bytes * PRIME64_2))};
+}
+
+Hash hashLong(Xxh3Accumulate accumulate, const uint8_t* in, size_t bytes) {
+  alignas(64) uint64_t lanes[8];
+  std::memcpy(lanes, FIRST_LANES, sizeof lanes);
+  const size_t rounds = (bytes - 1) / ROUND_BYTES;
+  for (size_t round = 0; round < rounds; round++) takeRound(accumulate, lanes, in + round * ROUND_BYTES);
+  const size_t done = rounds * ROUND_BYTES;
+  return finishLong(accumulate, lanes, in + done, bytes - done, bytes);
+}
+
+void writeDigest(const Hash& hash, uint8_t digest[XXH3_BYTES]) {
+  const uint64_t high = __builtin_bswap64(hash.high), low = __builtin_bswap64(hash.low);
+  std::memcpy(digest, &high, 8);
+  std::memcpy(digest + 8, &low, 8);
 }
 
 }  // namespace
@@ -156,9 +173,46 @@ void xxh3Digest(Xxh3Accumulate accumulate, const uint8_t* message, size_t bytes,
                     : bytes <= 128 ? hash17To128(message, bytes)
                     : bytes <= 240 ? hash129To240(message, bytes)
                                    : hashLong(accumulate, message, bytes);
-  const uint64_t high = __builtin_bswap64(hash.high), low = __builtin_bswap64(hash.low);
-  std::memcpy(digest, &high, 8);
-  std::memcpy(digest + 8, &low, 8);
+  writeDigest(hash, digest);
+}
+
+void Xxh3Stream::begin() {
+  begun_ = true;
+  total_ = held_ = 0;
+  std::memcpy(lanes_, FIRST_LANES, sizeof lanes_);
+}
+
+void Xxh3Stream::update(const uint8_t* piece, size_t bytes) {
+  if (!begun_) begin();
+  total_ += bytes;
+  uint8_t* held = buffer_ + STRIPE_BYTES;
+  while (bytes > 0) {
+    if (held_ == 0 && bytes > ROUND_BYTES) {
+      // Straight out of the piece.
+      for (; bytes > ROUND_BYTES; piece += ROUND_BYTES, bytes -= ROUND_BYTES) takeRound(accumulate_, lanes_, piece);
+      std::memcpy(buffer_, piece - STRIPE_BYTES, STRIPE_BYTES);
+    }
+    if (held_ == ROUND_BYTES) {
+      takeRound(accumulate_, lanes_, held);
+      std::memcpy(buffer_, held + ROUND_BYTES - STRIPE_BYTES, STRIPE_BYTES);
+      held_ = 0;
+      continue;
+    }
+    const size_t taken = std::min(bytes, ROUND_BYTES - held_);
+    std::memcpy(held + held_, piece, taken);
+    held_ += taken;
+    piece += taken;
+    bytes -= taken;
+  }
+}
+
+void Xxh3Stream::digest(uint8_t digest[XXH3_BYTES]) {
+  if (!begun_) begin();
+  begun_ = false;
+  const uint8_t* held = buffer_ + STRIPE_BYTES;
+  // No round was taken yet: all of it is here.
+  if (total_ <= ROUND_BYTES) return xxh3Digest(accumulate_, held, total_, digest);
+  writeDigest(finishLong(accumulate_, lanes_, held, held_, total_), digest);
 }
 
 }  // namespace mooncake_kv

@@ -22,4 +22,26 @@ Xxh3Accumulate xxh3Accumulate();
 /** Big-endian, the upper half first: the canonical form, as Python's `xxh3_128_digest` gives it. */
 void xxh3Digest(Xxh3Accumulate accumulate, const uint8_t* message, size_t bytes, uint8_t digest[XXH3_BYTES]);
 
+/** The same digest of a message that comes in pieces. One thread. */
+class Xxh3Stream {
+ public:
+  void update(const uint8_t* piece, size_t bytes);
+  /** Of all that came since the last one; begins anew. */
+  void digest(uint8_t digest[XXH3_BYTES]);
+
+ private:
+  static constexpr size_t STRIPE_BYTES = 64;
+  static constexpr size_t ROUND_BYTES = 1024;
+
+  void begin();
+
+  Xxh3Accumulate accumulate_ = xxh3Accumulate();
+  bool begun_ = false;
+  size_t total_ = 0;
+  size_t held_ = 0;
+  alignas(64) uint64_t lanes_[8]{};
+  /** The last stripe of the round before, then what no round has taken: one that ends the message is treated otherwise. */
+  uint8_t buffer_[STRIPE_BYTES + ROUND_BYTES]{};
+};
+
 }  // namespace mooncake_kv

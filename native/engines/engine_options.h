@@ -18,6 +18,16 @@ struct LocalOptions {
   bool verifyChecksums = false;
 };
 
+/** What gets do about checksums that puts keep beside the values (mooncake/checksums.h). */
+enum class Verify : uint8_t {
+  /** There are none. */
+  off = 0,
+  /** A value without one is used. */
+  whenPresent = 1,
+  /** A value without one is a miss. */
+  require = 2,
+};
+
 /** Mooncake's store out of its Python wheel, inside this process. Empty text and 0: not given. */
 struct MooncakeOptions {
   /** The interpreter whose packages hold the wheel, and the library that it is made of, where that is not found by itself. */
@@ -40,6 +50,9 @@ struct MooncakeOptions {
   bool groupSemantics = false;
   /** Gets tell the tier of each value. */
   bool reportTiers = false;
+  Verify verify = Verify::off;
+  /** Gets count only if nothing was removed under them. False: for measurements of what that costs. */
+  bool checkRemovals = true;
   /** Bounds of one call into the store; larger requests are cut. */
   uint32_t keysPerCallMax = 0;
   uint64_t bytesPerCallMax = 0;

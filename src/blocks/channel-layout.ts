@@ -61,6 +61,12 @@ export const OPERATION_REMOVE_ALL = 5;
 export const TIER_UNKNOWN = 0;
 export const TIER_MEMORY = 1;
 export const TIER_DISK = 2;
+/** The tier in a word of `tiers`, beside which stands whether the value that a get brought fits its checksum. */
+export const TIER_MASK = 3;
+export const CHECK_VERIFIED = 4;
+
+/** Result of `exists` for a key whose value no get would use: it has no checksum, and one is required. 1: it may be loaded. */
+export const EXISTS_UNCHECKED = 2;
 
 export interface ChannelShape {
   readonly batchSlots: number;

@@ -15,6 +15,11 @@ export const ENGINE_PROCESSES: readonly EngineProcess[] = ["in_process", "child"
 export type LoadFailurePolicy = "recompute" | "fail";
 export const LOAD_FAILURE_POLICIES: readonly LoadFailurePolicy[] = ["recompute", "fail"];
 
+/** What loads from a Mooncake pool do about checksums beside its values: nothing, use what has none, or use only what has one. */
+export type PoolVerify = "off" | "when_present" | "require";
+export const POOL_VERIFY: readonly PoolVerify[] = ["off", "when_present", "require"];
+export const POOL_VERIFY_DEFAULT: PoolVerify = "off";
+
 /** Memory of the local engine. Runtimes of one process that name the same pool share it. */
 export interface LocalPoolConfig {
   readonly poolName: string;
@@ -96,6 +101,8 @@ export interface ConnectorConfig {
   readonly shutdownTimeoutMs: number;
   /** How long a start waits for the engine; requests are computed until it is open. 0: not at all. */
   readonly engineStartTimeoutMs: number;
+  /** Of the engine mooncake; the local one has checksums of its own (`local.verifyChecksums`). */
+  readonly poolVerify: PoolVerify;
   /** Hits shorter than this are computed instead of loaded. */
   readonly minLoadTokens: number;
   /** What loads keep to where the pool has a disk tier; null: it has none. */

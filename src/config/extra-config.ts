@@ -11,6 +11,7 @@ import type {
   LookupRpcRole,
   StoreTpSettings,
 } from "./connector-config.ts";
+import { poolVerify } from "./pool-verify.ts";
 import { pythonSwitch, pythonText } from "./python-value.ts";
 import { parseSizeBytes } from "./sizes.ts";
 import { unknownKeyWarnings } from "./warnings.ts";
@@ -44,6 +45,7 @@ const OWN_KEYS: readonly string[] = [
   "pool_name",
   "pool_bytes_max",
   "pool_io_threads",
+  "pool_verify",
   "pool_verify_checksums",
 ];
 /** vLLM's setting of GPU allocation: it changes neither keys nor bytes. */
@@ -107,6 +109,7 @@ export function parseExtraConfig(
     shutdownTimeoutMs: whole(extra, "shutdown_timeout_ms", 10_000, 1),
     engineStartTimeoutMs: whole(extra, "engine_start_timeout_ms", 10_000, 0),
     minLoadTokens: whole(extra, "min_load_tokens", 0, 0),
+    poolVerify: poolVerify(extra["pool_verify"]),
     local: localPool(extra, truth("pool_verify_checksums", true)),
   };
 }

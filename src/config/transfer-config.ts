@@ -6,6 +6,7 @@ import { fail } from "../errors.ts";
 import { ENGINE_KINDS, KV_ROLES, LOAD_FAILURE_POLICIES } from "./connector-config.ts";
 import type { ConnectorConfig, EngineKind, MooncakePoolConfig } from "./connector-config.ts";
 import type { ConnectorEnvironment } from "./environment.ts";
+import { checksumsOfOtherEngine } from "./pool-verify.ts";
 import { groupsWithoutMaster, parseExtraConfig, segmentWithoutOwners } from "./extra-config.ts";
 import { loadStoreConfig } from "./store-config.ts";
 import { stagingSettings } from "./staging.ts";
@@ -75,6 +76,7 @@ export function parseTransferConfig(
     warnings.push(...segmentWithoutOwners(extra, environment.preferredSegment));
     warnings.push(...groupsWithoutMaster(extra));
   }
+  warnings.push(...checksumsOfOtherEngine(extra, engine));
   const mooncake =
     engine === "mooncake" ? joinedPool(environment, settings.preferredSegment, warnings) : null;
   const canSave = role !== "kv_consumer" || settings.saveDecodeCache;

@@ -189,6 +189,9 @@ export interface EngineLanes {
   readonly putThreads: number;
 }
 
+/** `pool_verify`. */
+export type PoolVerify = "off" | "when_present" | "require";
+
 /** Mooncake's store out of its Python wheel, in this process. "" and 0: not given, the engine's own default. */
 export interface MooncakeEngineOptions extends EngineLanes {
   readonly kind: "mooncake";
@@ -211,6 +214,10 @@ export interface MooncakeEngineOptions extends EngineLanes {
   readonly groupSemantics: boolean;
   /** Gets tell where each value lay (EngineChannel.tiers). */
   readonly reportTiers: boolean;
+  /** Checksums beside the values: puts keep none (off); gets use values without one (when_present) or not (require). */
+  readonly verify: PoolVerify;
+  /** Gets count only if nothing was removed under them. False only to measure what that costs. */
+  readonly checkRemovals: boolean;
   /** Bounds of one call into the store. */
   readonly keysPerCallMax: number;
   readonly bytesPerCallMax: number;

@@ -16,7 +16,7 @@ export interface EngineChannel {
   entries(slot: number): Int32Array;
   /** After completion, per key: `exists` 1 or 0, `put` and `get` bytes moved, or an EngineCode below 0. */
   results(slot: number): Int32Array;
-  /** After completion of a `get`, per key: TIER_MEMORY, TIER_DISK or TIER_UNKNOWN. */
+  /** After completion of a `get`, per key: TIER_MEMORY, TIER_DISK or TIER_UNKNOWN, with CHECK_VERIFIED when it fits its checksum. */
   tiers(slot: number): Int32Array;
   /**
    * Hands the first `count` entries to the engine. `tag` comes back with the completion; `job` is kept for a successor of
@@ -58,6 +58,8 @@ export const EngineCode = {
   /** A get's buffer is smaller than the value. */
   BUFFER_SMALLER: -600,
   OBJECT_NOT_FOUND: -704,
+  /** A put finds a value that was refused, and that a reader has leased: it cannot be replaced yet. */
+  OBJECT_HAS_LEASE: -706,
   /** A get's buffer is larger than the value. */
   BUFFER_LARGER: -800,
   ENGINE_ERROR: -901,
@@ -73,5 +75,7 @@ export const EngineCode = {
   VALUE_TOO_LARGE: -908,
   /** The value was removed while it was read: its bytes may be those of another. */
   REMOVED_UNDER_READ: -909,
+  /** The pool has the key and cannot read its bytes, now and hereafter. */
+  VALUE_UNREADABLE: -910,
 } as const;
 export type EngineCode = (typeof EngineCode)[keyof typeof EngineCode];

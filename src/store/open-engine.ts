@@ -20,6 +20,7 @@ export type EngineConfig = Pick<
   | "preferredSegment"
   | "enableGroupSemantics"
   | "storeTierLog"
+  | "poolVerify"
 >;
 
 /**

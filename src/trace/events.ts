@@ -277,6 +277,7 @@ export const TRACE_EVENTS = {
     "-",
     "Identities or sizes of values clash: it computes.",
   ),
+  valuesRefused: event(43, "instant", "refused", "keys", "code", "Pool values not to be used."),
 } as const;
 
 export type TraceEventName = keyof typeof TRACE_EVENTS;

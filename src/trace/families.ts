@@ -43,6 +43,12 @@ export const STORE_STATUSES = ["ok", "partial_failure", "error"] as const;
 /** Tiers of the pool by their TIER_ number. */
 export const TIER_LABELS = ["unknown", "memory", "disk"] as const;
 
+/** What became of a loaded value by its checksum; the index is that of the label. */
+export const CHECK_LABELS = ["verified", "unverified", "refused"] as const;
+export const HIT_VERIFIED = 0;
+export const HIT_UNVERIFIED = 1;
+export const HIT_REFUSED = 2;
+
 const counter = (
   name: string,
   help: string,
@@ -158,6 +164,11 @@ export const COUNTER_FAMILIES = {
     "mooncake_kv_loaded_bytes_total",
     "Bytes loaded, by the tier of the pool that they came from.",
     TIER,
+  ),
+  hitTokens: counter(
+    "mooncake_kv_hit_tokens_total",
+    "Tokens of the blocks that loads asked the pool for: whose bytes fit their checksum, were used without one, or were refused (changed, removed while they were read, unreadable).",
+    [{ name: "check", values: CHECK_LABELS }],
   ),
   saves: counter("mooncake_kv_saves_total", "Save jobs by how they ended.", OUTCOME),
   actorRestarts: counter(

@@ -1,11 +1,20 @@
 /**
  * Goal: with an owner that has an SSD tier, more than its memory holds is kept; blocks that come back from disk are the same bytes,
- * and every get says from which tier they came.
+ * and every get says from which tier they came. What was changed on the disk, or cannot be read any more, is not used, takes no good
+ * block along, is a miss, and is replaced by the next put.
  * Method: a real master and owner with little memory and a folder, an engine that writes twice that memory, no
- * faster than the owner's disk takes it, and reads all of it.
+ * faster than the owner's disk takes it, and reads all of it; then its files are changed or cut in half.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -39,14 +48,17 @@ beforeAll(async () => {
     // Its own rhythm is 10 s and buckets of 256 MiB; what is evicted before its turn is lost.
     ownerEnvironment: {
       MOONCAKE_OFFLOAD_HEARTBEAT_INTERVAL_SECONDS: "1",
-      MOONCAKE_OFFLOAD_BUCKET_KEYS_LIMIT: "8",
+      // Eight values with their checksums.
+      MOONCAKE_OFFLOAD_BUCKET_KEYS_LIMIT: "24",
       MOONCAKE_OFFLOAD_BUCKET_SIZE_LIMIT_BYTES: String(8 * MIB),
     },
+    masterFlags: { default_kv_lease_ttl: "500" },
     logFolder: null,
   });
   const options = engineOptions(pool.store.master_server_address, {
     enableOffload: true,
     reportTiers: true,
+    verify: "when_present",
     preferredSegment: pool.owners[0]?.segment ?? "",
     bytesPerCallMax: 48 * MIB,
   });
@@ -87,7 +99,7 @@ test("of twice the owner's memory most comes back, all of it as it was, and much
     rows.forEach((row, block) => {
       if (results[block] === EngineCode.OBJECT_NOT_FOUND) return;
       expect(results[block]).toBe(bytes);
-      const tier = world.actor.tiers(0, rows.length)[block] ?? 0;
+      const tier = (world.actor.tiers(0, rows.length)[block] ?? 0) & layout.TIER_MASK;
       tiers[tier] = (tiers[tier] ?? 0) + 1;
       if (Buffer.compare(world.read(0, block), pattern(bytes, row)) !== 0) differing++;
     });
@@ -96,4 +108,48 @@ test("of twice the owner's memory most comes back, all of it as it was, and much
   expect(tiers[layout.TIER_MEMORY]).toBeGreaterThan(0);
   expect(tiers[layout.TIER_UNKNOWN]).toBe(0);
   expect((tiers[layout.TIER_DISK] ?? 0) * bytes).toBeGreaterThan(MEMORY_BYTES / 2);
+});
+
+test("values on a disk that are changed or cut off are refused one by one, and put anew", async () => {
+  const bytes = world.valueBytes(0);
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".bucket"))
+    .map((name) => join(folder, name));
+  files.forEach((file, index) => {
+    const { size } = statSync(file);
+    if (index % 2 === 0) return truncateSync(file, size >> 1);
+    const content = readFileSync(file);
+    // A byte of each value.
+    for (let at = bytes >> 1; at < size; at += bytes) content[at]! ^= 1;
+    writeFileSync(file, content);
+  });
+  const found = new Map<number, number[]>();
+  for (let at = 0; at < VALUES; at += 8) {
+    const rows = Array.from({ length: 8 }, (_, index) => at + index);
+    const results = await world.get(rows.map((row, block) => [block, row]));
+    rows.forEach((row, block) => {
+      const result = results[block] ?? 0;
+      found.set(result, [...(found.get(result) ?? []), row]);
+      if (result === bytes)
+        expect(Buffer.compare(world.read(0, block), pattern(bytes, row))).toBe(0);
+    });
+  }
+  const { CHECKSUM_MISMATCH, OBJECT_NOT_FOUND, VALUE_UNREADABLE } = EngineCode;
+  const rowsOf = (code: number): number[] => found.get(code) ?? [];
+  for (const code of [CHECKSUM_MISMATCH, VALUE_UNREADABLE])
+    expect(rowsOf(code).length, `${code}`).toBeGreaterThan(4);
+  expect(rowsOf(bytes).length).toBeGreaterThan(0);
+  const known: number[] = [bytes, OBJECT_NOT_FOUND, CHECKSUM_MISMATCH, VALUE_UNREADABLE];
+  expect([...found.keys()].filter((code) => !known.includes(code))).toEqual([]);
+  for (const code of [CHECKSUM_MISMATCH, VALUE_UNREADABLE]) {
+    const [row = 0] = rowsOf(code);
+    expect(await world.exists([row])).toEqual([0]);
+    world.fill(0, 0, row);
+    for (let tries = 0; (await world.put([[0, row]]))[0] !== bytes; tries++) {
+      expect(tries).toBeLessThan(300);
+      await sleep(50);
+    }
+    expect(await world.get([[1, row]])).toEqual([bytes]);
+    expect(Buffer.compare(world.read(0, 1), pattern(bytes, row))).toBe(0);
+  }
 });

@@ -79,7 +79,10 @@ test("put, exists, get and remove on the main thread", async () => {
       [6, 8],
     ]),
   ).toEqual([world.blockBytes, EngineCode.OBJECT_NOT_FOUND]);
-  expect(actor.tiers(0, 2)).toEqual([layout.TIER_MEMORY, layout.TIER_UNKNOWN]);
+  expect(actor.tiers(0, 2)).toEqual([
+    layout.TIER_MEMORY | layout.CHECK_VERIFIED,
+    layout.TIER_UNKNOWN,
+  ]);
   expect(segments(memory, 5)).toEqual(segments(memory, 3));
   expect(segments(memory, 6)[0]?.every((byte) => byte === 0)).toBe(true);
   expect(

@@ -54,7 +54,7 @@ beforeAll(async () => {
   ));
 });
 afterEach(async () => {
-  for (const key of await blockKeys(pool.master)) await python.remove(key);
+  for (const key of await pool.master.admin.keys()) await python.remove(key);
   await dropLocalCache(application);
 });
 afterAll(async () => {

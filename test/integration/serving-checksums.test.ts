@@ -4,7 +4,7 @@
  * Method: the whole runtime with the generated model; one bit of the stored value of one block is flipped in the engine.
  */
 import { afterEach, expect, test } from "vitest";
-import { OUTCOME_ENGINE_ERROR } from "../../src/actors/messages.ts";
+import { OUTCOME_MISS } from "../../src/actors/messages.ts";
 import type { Application } from "../../src/serving/application.ts";
 import { COUNTERS, STORE_LOAD_GET, STORE_PARTIAL_FAILURE } from "../../src/trace/counters.ts";
 import { STORE_STATUSES } from "../../src/trace/families.ts";
@@ -63,7 +63,7 @@ test("with checksums the request computes from the bad block on, and the block i
   const keys = await keysOfBlocks(prompt);
   const failedKeys = COUNTERS.storeFailedKeys + STORE_LOAD_GET * STORE_STATUSES.length;
   for (const [block, key] of keys.entries()) {
-    const before = counted(runtime, COUNTERS.loads + OUTCOME_ENGINE_ERROR);
+    const before = counted(runtime, COUNTERS.loads + OUTCOME_MISS);
     const failedBefore = counted(runtime, failedKeys + STORE_PARTIAL_FAILURE);
     expect(flipBit(application, key, BYTE_OFFSET)).toBe(true);
     const answer = await generate(application, prompt);
@@ -71,7 +71,7 @@ test("with checksums the request computes from the bad block on, and the block i
     expect(answer.text).toBe(cold.text);
     expect(answer.summary).toMatchObject({ localTokens: 0, poolTokens: block * BLOCK });
     await dropLocalCache(application);
-    expect(counted(runtime, COUNTERS.loads + OUTCOME_ENGINE_ERROR)).toBe(before + 1);
+    expect(counted(runtime, COUNTERS.loads + OUTCOME_MISS)).toBe(before + 1);
     expect(counted(runtime, failedKeys + STORE_PARTIAL_FAILURE)).toBe(failedBefore + 1);
     expect(poolKeys(application)).toContain(key);
     const again = await generate(application, prompt);

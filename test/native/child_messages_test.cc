@@ -118,6 +118,8 @@ TEST(ChildMessages, OptionsErrorsAndCallsArriveWhole) {
   mooncake.enableOffload = true;
   mooncake.groupSemantics = true;
   mooncake.reportTiers = true;
+  mooncake.verify = Verify::require;
+  mooncake.checkRemovals = false;
   mooncake.putThreads = 9;
   writeOptions(writer, mooncake);
   writeOptions(writer, LocalOptions{.poolName = "p", .bytesMax = 5, .ioThreads = 3, .verifyChecksums = true});
@@ -134,6 +136,8 @@ TEST(ChildMessages, OptionsErrorsAndCallsArriveWhole) {
   EXPECT_TRUE(readMooncake.enableOffload);
   EXPECT_TRUE(readMooncake.groupSemantics);
   EXPECT_TRUE(readMooncake.reportTiers);
+  EXPECT_EQ(readMooncake.verify, Verify::require);
+  EXPECT_FALSE(readMooncake.checkRemovals);
   EXPECT_EQ(readMooncake.putThreads, 9u);
   const auto local = std::get<LocalOptions>(readOptions(reader));
   EXPECT_EQ(local.poolName, "p");

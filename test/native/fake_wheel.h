@@ -40,6 +40,14 @@ class FakeWheel {
   void plan(const std::string& how) { ask("plan", how); }
   /** What the next question for replicas is told of every key. */
   void tell(const std::string& replicas) { ask("tell", replicas); }
+  void hold(const std::string& key) { ask("hold", key); }
+  void drop(const std::string& key) { ask("drop", key); }
+  void lease(const std::string& key) { ask("lease", key); }
+  void endLeases() { ask("end_leases", uint64_t{0}); }
+  void takeInHand(const std::string& key) { ask("take_in_hand", key); }
+  bool isStored(const std::string& key) { return ask("is_stored", key) == 1; }
+  int64_t keysLike(const std::string& part) { return ask("keys_like", part); }
+  int64_t timesAsked(const std::string& key) { return ask("times_asked", key); }
   void letClose(bool yes) { ask("let_close", uint64_t{yes}); }
   void letReturn() { ask("let_return", uint64_t{1}); }
   void setHealth(uint64_t code) { ask("set_health", code); }

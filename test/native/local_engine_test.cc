@@ -38,7 +38,7 @@ TEST_F(LocalEngineTest, PutExistsGetRemove) {
   EXPECT_EQ(actor.run(layout::OPERATION_PUT, {{3, 5}}), (std::vector<int32_t>{1024}));
   EXPECT_EQ(actor.run(layout::OPERATION_EXISTS, {{layout::NONE, 5}, {layout::NONE, 6}}), (std::vector<int32_t>{1, 0}));
   EXPECT_EQ(actor.run(layout::OPERATION_GET, {{4, 5}, {5, 6}}), (std::vector<int32_t>{1024, code::OBJECT_NOT_FOUND}));
-  EXPECT_EQ(actor.tier(0, 0), layout::TIER_MEMORY);
+  EXPECT_EQ(actor.tier(0, 0), layout::TIER_MEMORY | layout::CHECK_VERIFIED);
   EXPECT_EQ(actor.tier(0, 1), layout::TIER_UNKNOWN);
   EXPECT_TRUE(world.holds(4, 40));
   EXPECT_EQ(actor.run(layout::OPERATION_REMOVE, {{layout::NONE, 5}, {layout::NONE, 5}}).size(), 2u);

@@ -147,6 +147,15 @@ it("names a wrong setting rather than the engine that is missing", () => {
 });
 
 describe("settings", () => {
+  it("of checksums are one for each engine; the other one's is told", () => {
+    expect(configOf({ pool_verify: "require" }).poolVerify).toBe("require");
+    expect(warningsOf({ pool_verify: "require" })).toEqual([
+      expect.stringContaining("kv_connector_extra_config.pool_verify"),
+    ]);
+    expect(warningsOf({ pool_verify: "off" })).toEqual([]);
+    for (const value of ["on", true, 1])
+      expect(() => configOf({ pool_verify: value })).toThrow("when_present");
+  });
   it("have vLLM's defaults and ours", () => {
     expect(configOf({})).toEqual({
       engine: "local",
@@ -174,6 +183,7 @@ describe("settings", () => {
       shutdownTimeoutMs: 10_000,
       engineStartTimeoutMs: 10_000,
       minLoadTokens: 0,
+      poolVerify: "off",
       staging: null,
       storeTierLog: false,
       storeTp: null,

@@ -165,11 +165,13 @@ describe("loads that fail", () => {
     expect(loader.counters.failedKeys).toBe(5);
   });
 
-  test("a value of another size and a wrong checksum are engine errors, an eviction is a miss", () => {
+  test("a value of another size is a mismatch; what is gone, or was refused, is a miss", () => {
     for (const [code, outcome] of [
       [EngineCode.BUFFER_LARGER, messages.OUTCOME_IDENTITY_MISMATCH],
       [EngineCode.BUFFER_SMALLER, messages.OUTCOME_IDENTITY_MISMATCH],
-      [EngineCode.CHECKSUM_MISMATCH, messages.OUTCOME_ENGINE_ERROR],
+      [EngineCode.CHECKSUM_MISMATCH, messages.OUTCOME_MISS],
+      [EngineCode.REMOVED_UNDER_READ, messages.OUTCOME_MISS],
+      [EngineCode.VALUE_UNREADABLE, messages.OUTCOME_MISS],
       [EngineCode.OBJECT_NOT_FOUND, messages.OUTCOME_MISS],
     ] as const) {
       const { world, loader, reports } = start();

@@ -92,6 +92,7 @@ describe("metrics", () => {
       mooncake_kv_lookups_total: "counter",
       mooncake_kv_lookup_rpc_total: "counter",
       mooncake_kv_pool_closed: "gauge",
+      mooncake_kv_hit_tokens_total: "counter",
       mooncake_kv_loads_total: "counter",
       mooncake_kv_loaded_keys_total: "counter",
       mooncake_kv_loaded_bytes_total: "counter",

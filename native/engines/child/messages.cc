@@ -18,7 +18,7 @@ template <typename Archive, typename Options>
 void mooncakeFields(Archive& archive, Options& options) {
   archive(options.pythonExecutable, options.pythonLibrary, options.localHostname, options.metadataServer, options.globalSegmentBytes,
           options.localBufferBytes, options.protocol, options.deviceName, options.masterServerAddress, options.preferredSegment,
-          options.tenantId, options.enableOffload, options.groupSemantics, options.reportTiers, options.keysPerCallMax,
+          options.tenantId, options.enableOffload, options.groupSemantics, options.reportTiers, options.verify, options.checkRemovals, options.keysPerCallMax,
           options.bytesPerCallMax, options.transferQueueMax, options.logPath, options.existsThreads, options.getThreads, options.putThreads);
 }
 

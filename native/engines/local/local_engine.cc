@@ -112,7 +112,7 @@ int32_t LocalEngine::get(PoolRequest& request, uint32_t index, uint64_t tick) {
     copyPastCache(segment.address(), from, segment.bytes);
     from += segment.bytes;
   }
-  request.setTier(index, layout::TIER_MEMORY);
+  request.setTier(index, layout::TIER_MEMORY | (verifyChecksums_ && value->hasChecksum ? layout::CHECK_VERIFIED : 0));
   return static_cast<int32_t>(bytes);
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/apart.h"
 #include "engines/mooncake/master_address.h"
+#include "engines/mooncake/refused_values.h"
 
 namespace mooncake_kv::mooncake {
 
@@ -15,6 +16,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto WATCH_INTERVAL = std::chrono::milliseconds(250);
 constexpr auto PROBE_INTERVAL = std::chrono::seconds(1);
+/** Refused values that one call may remove. */
+constexpr size_t REMOVALS_MAX = 1024;
 constexpr auto STUCK_AFTER = std::chrono::seconds(60);
 /** More than calls that this engine has in the store at a time, the wheel's own with them, and so than connections to the master. */
 constexpr uint32_t ANSWERS_IN_A_ROW = 32;
@@ -46,6 +49,9 @@ void watch(Connection& connection, const std::string& address) {
         const std::string why = whyLost(address, *connection.pool->store);
         if (!why.empty()) connection.lose(why);
         probeAt = Clock::now() + PROBE_INTERVAL;
+      }
+      if (visit && !connection.isLost) {
+        removeRefusedKeys(*connection.pool->store, connection.refused->takeDue(Clock::now(), REMOVALS_MAX), *connection.refused);
       }
     } catch (const python::Raised&) {
       // Says nothing about the master; calls will.

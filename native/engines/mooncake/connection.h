@@ -10,6 +10,7 @@
 
 #include "core/engine.h"
 #include "engines/mooncake/pool.h"
+#include "engines/mooncake/refused_keys.h"
 
 namespace mooncake_kv::mooncake {
 
@@ -45,6 +46,7 @@ struct Connection {
   /** Set by `open`; from then on it stays. */
   std::shared_ptr<Pool> pool;
   std::shared_ptr<Parked> parked;
+  std::shared_ptr<RefusedKeys> refused;
   Engine::Lost report;
   std::atomic<bool> isLost{false};
   std::atomic<bool> ended{false};
@@ -58,7 +60,7 @@ struct Connection {
   std::mutex mutex_;
 };
 
-/** Starts a thread that sees a master which goes away while nobody asks it anything. */
+/** Starts a thread that sees a master which goes away while nobody asks it anything, and that removes refused values. */
 void startWatch(std::shared_ptr<Connection> connection, const std::string& masterAddress);
 
 /** How long a TCP connection to the master may take. */

@@ -77,7 +77,7 @@ ControlReply MooncakeEngine::failed(int64_t wheelCode, const char* call) {
       return {.status = code::OBJECT_NOT_FOUND, .text = "there is no such key"};
     case code::NO_AVAILABLE_HANDLE:
       return {.status = code::NO_AVAILABLE_HANDLE, .text = "the pool has no room"};
-    case wheel_code::OBJECT_HAS_LEASE:
+    case code::OBJECT_HAS_LEASE:
       return {.status = code::ENGINE_ERROR, .text = "the key is leased by a reader for some seconds; try again"};
     case wheel_code::RPC_FAIL:
     case wheel_code::RPC_TIMEOUT:

@@ -42,6 +42,7 @@ void MooncakeEngine::open(Lost lost) {
   }
   connection_->pool = std::move(pool);
   connection_->parked = parked_;
+  connection_->refused = refused_;
   connection_->report = std::move(lost);
   startWatch(connection_, options_.masterServerAddress);
 }

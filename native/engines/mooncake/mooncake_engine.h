@@ -12,7 +12,9 @@
 #include "core/engine.h"
 #include "engines/engine_options.h"
 #include "engines/mooncake/call_plan.h"
+#include "engines/mooncake/checksums.h"
 #include "engines/mooncake/connection.h"
+#include "engines/mooncake/refused_keys.h"
 
 namespace mooncake_kv::mooncake {
 
@@ -23,7 +25,7 @@ namespace mooncake_kv::mooncake {
 inline constexpr std::chrono::milliseconds WHEEL_GIVES_UP_AFTER{55'000};
 
 /**
- * Values are the plain concatenation of their segments, byte for byte what vLLM stores, so there is no checksum of ours. Put: one
+ * Values are the plain concatenation of their segments, byte for byte what vLLM stores; checksums have keys of their own. Put: one
  * replica, in the preferred segment if one is named. A request that the master does not answer is ENGINE_DOWN, and the connection
  * is reported lost.
  *
@@ -33,10 +35,15 @@ inline constexpr std::chrono::milliseconds WHEEL_GIVES_UP_AFTER{55'000};
  */
 class MooncakeEngine final : public Engine {
  public:
-  /** `wheelGivesUpAfter`: test seam. */
+  /** `wheelGivesUpAfter`: test seam. `refused`: of the host, over all its connections. */
   MooncakeEngine(const MooncakeOptions& options, std::shared_ptr<Parked> parked,
-                 std::chrono::milliseconds wheelGivesUpAfter = WHEEL_GIVES_UP_AFTER)
-      : options_(options), limits_(callLimits(options)), wheelGivesUpAfter_(wheelGivesUpAfter), parked_(std::move(parked)) {}
+                 std::chrono::milliseconds wheelGivesUpAfter = WHEEL_GIVES_UP_AFTER,
+                 std::shared_ptr<RefusedKeys> refused = std::make_shared<RefusedKeys>())
+      : options_(options),
+        limits_(callLimits(options)),
+        wheelGivesUpAfter_(wheelGivesUpAfter),
+        parked_(std::move(parked)),
+        refused_(std::move(refused)) {}
   ~MooncakeEngine() override;
 
   void open(Lost lost) override;
@@ -68,6 +75,25 @@ class MooncakeEngine final : public Engine {
   bool masterAnswers();
   /** After a call: values that arrived and were removed under it are no values. False: the master does not answer. */
   bool refuseRemoved(PoolRequest& request, const PlannedCall& call, const ReplicaLists& before);
+  /** As the wheel's put, with checksums beside what this call has stored. */
+  void putChecked(PoolRequest& request, const PlannedCall& call, const uint8_t* staged, const Transfer& transfer, std::vector<int32_t>& results);
+  /** Writes the checksums; those that cannot be are taken back. */
+  void writeMarks(std::vector<CheckedPut>& puts, const std::vector<Digest>& digests, uint32_t from, Names& back);
+  void endPuts(const std::vector<CheckedPut>& puts, uint32_t from, std::vector<int32_t>& results);
+  /** Of a call's refused keys the values that may go now. */
+  void removeRefused(const PoolRequest& request, const PlannedCall& call);
+  /** Values that arrived and do not fit their checksums are refused. False: the master does not answer. */
+  bool checkArrived(PoolRequest& request, const PlannedCall& call, const uint8_t* staged);
+  /** Values whose checksums are not among the names: those that the marks hold decide. */
+  void compareMarks(PoolRequest& request, const std::vector<uint32_t>& doubtful, const Names& marks, const std::vector<Digest>& digests,
+                    uint32_t from);
+  void refuse(PoolRequest& request, uint32_t index, int32_t code);
+  /** One value on an owner's disk that cannot be read fails all of a call that the owner has: each is asked for alone. */
+  void readAlone(PoolRequest& request, const PlannedCall& call, const Transfer& transfer, std::vector<int32_t>& results);
+  /** Values whose bytes will never come are refused. */
+  void refuseUnreadable(PoolRequest& request, const PlannedCall& call, const ReplicaLists& before, const std::vector<int32_t>& results);
+  void askExists(PoolRequest& request, uint32_t from, uint32_t to, std::vector<int32_t>& results);
+  int32_t putResult(const PoolRequest& request, uint32_t index, int32_t wheelCode);
   void setMiss(PoolRequest& request, uint32_t index);
   void readResult(PoolRequest& request, uint32_t index, int32_t wheelCode, bool& sizesDiffer);
 
@@ -80,6 +106,7 @@ class MooncakeEngine final : public Engine {
   const CallLimits limits_;
   const std::chrono::milliseconds wheelGivesUpAfter_;
   const std::shared_ptr<Parked> parked_;
+  const std::shared_ptr<RefusedKeys> refused_;
   const std::shared_ptr<Connection> connection_ = std::make_shared<Connection>();
   std::mutex registeredMutex_;
   std::vector<std::pair<const uint8_t*, uint64_t>> registered_;

@@ -12,9 +12,7 @@ namespace mooncake_kv::mooncake {
 namespace {
 
 using Clock = Pool::Clock;
-
-/** The master does not answer, or not in time. */
-bool isUnanswered(int32_t wheelCode) { return wheelCode == wheel_code::RPC_FAIL || wheelCode == wheel_code::RPC_TIMEOUT; }
+using wheel_code::isUnanswered;
 
 bool anyUnanswered(const std::vector<int32_t>& wheelCodes) { return std::any_of(wheelCodes.begin(), wheelCodes.end(), isUnanswered); }
 
@@ -72,7 +70,7 @@ int32_t MooncakeEngine::runExists(PoolRequest& request) {
   std::vector<int32_t> results;
   for (uint32_t from = 0; from < request.count();) {
     const uint32_t to = static_cast<uint32_t>(std::min<uint64_t>(request.count(), uint64_t{from} + limits_.keysMax));
-    store().exists(request, from, to, results);
+    askExists(request, from, to, results);
     for (uint32_t index = from; index < to; index++) {
       const int32_t result = results[index - from];
       if (isUnanswered(result)) return goDown(request, from, whyUnanswered(result));
@@ -116,23 +114,38 @@ int32_t MooncakeEngine::runPut(PoolRequest& request, Pool::Visit& visit) {
     const auto [call, staging] = nextCallStaged(request, from);
     if (staging) gather(request, call, staging.data());
     fillTransfer(request, call, limits_, staging.data(), transfer);
+    if (refused_->count() > 0) removeRefused(request, call);
     const auto began = Clock::now();
-    store().put(request, transfer, results);
+    if (options_.verify != Verify::off && store().knowsSteps()) {
+      putChecked(request, call, staging.data(), transfer, results);
+    } else {
+      store().put(request, transfer, results);
+    }
     endTransfer(visit, began, anyTransferFailed(results));
     puts_.fetch_add(results.size(), std::memory_order_relaxed);
     for (uint32_t index = call.from; index < call.to; index++) {
       const int32_t result = results[index - call.from];
       if (isUnanswered(result)) return goDown(request, call.from, whyUnanswered(result));
-      // Keys are content-addressed: a value that is there already is the value.
-      const bool stored = result == 0 || result == wheel_code::OBJECT_ALREADY_EXISTS;
       if (result == code::NO_AVAILABLE_HANDLE) putRefusals_.fetch_add(1, std::memory_order_relaxed);
-      request.setResult(index, stored                                ? static_cast<int32_t>(request.valueBytes(index))
-                               : result == code::NO_AVAILABLE_HANDLE ? result
-                                                                     : code::ENGINE_ERROR);
+      request.setResult(index, putResult(request, index, result));
     }
     from = call.to;
   }
   return code::OK;
+}
+
+int32_t MooncakeEngine::putResult(const PoolRequest& request, uint32_t index, int32_t wheelCode) {
+  const auto bytes = static_cast<int32_t>(request.valueBytes(index));
+  const bool refused = refused_->contains(request.key(index), RefusedKeys::Clock::now());
+  if (wheelCode == 0) {
+    // Without puts in steps nobody can say whether it is this value that is there.
+    if (refused && !store().knowsSteps()) return code::OBJECT_HAS_LEASE;
+    if (refused) refused_->forget(request.key(index));
+    return bytes;
+  }
+  // Keys are content-addressed: a value that is there already is the value, unless it was refused.
+  if (wheelCode == wheel_code::OBJECT_ALREADY_EXISTS) return refused ? code::OBJECT_HAS_LEASE : bytes;
+  return wheelCode == code::NO_AVAILABLE_HANDLE ? wheelCode : code::ENGINE_ERROR;
 }
 
 int32_t MooncakeEngine::runGet(PoolRequest& request, Pool::Visit& visit) {
@@ -144,28 +157,36 @@ int32_t MooncakeEngine::runGet(PoolRequest& request, Pool::Visit& visit) {
     if (connection_->pool->isRetired()) return goDown(request, from, GIVEN_UP);
     const auto [call, staging] = nextCallStaged(request, from);
     fillTransfer(request, call, limits_, staging.data(), transfer);
-    store().replicas(request, transfer.keys, before);
-    if (before.empty()) {
-      // So answers a master that is gone, too; a get would wait for it once more.
-      if (!masterAnswers()) return goDown(request, call.from, whyUnanswered(wheel_code::RPC_FAIL));
-      for (uint32_t index = call.from; index < call.to; index++) setMiss(request, index);
-      from = call.to;
-      continue;
+    if (options_.checkRemovals || options_.reportTiers) {
+      store().replicas(request, transfer.keys, before);
+      if (before.empty()) {
+        // So answers a master that is gone, too; a get would wait for it once more.
+        if (!masterAnswers()) return goDown(request, call.from, whyUnanswered(wheel_code::RPC_FAIL));
+        for (uint32_t index = call.from; index < call.to; index++) setMiss(request, index);
+        from = call.to;
+        continue;
+      }
     }
     const auto began = Clock::now();
     store().get(request, transfer, results);
+    readAlone(request, call, transfer, results);
     endTransfer(visit, began, anyTransferFailed(results));
     gets_.fetch_add(results.size(), std::memory_order_relaxed);
     // A peer that holds a value may be what is gone: then the master still answers.
     if (anyUnanswered(results) && !masterAnswers()) return goDown(request, call.from, whyUnanswered(wheel_code::RPC_FAIL));
     for (uint32_t index = call.from; index < call.to; index++) readResult(request, index, results[index - call.from], sizesDiffer);
-    if (!refuseRemoved(request, call, before)) return goDown(request, call.from, whyUnanswered(wheel_code::RPC_FAIL));
+    refuseUnreadable(request, call, before, results);
+    const bool answered = (!options_.checkRemovals || refuseRemoved(request, call, before)) &&
+                          (options_.verify == Verify::off || checkArrived(request, call, staging.data()));
+    if (!answered) return goDown(request, call.from, whyUnanswered(wheel_code::RPC_FAIL));
     const uint8_t* staged = staging.data();
     for (uint32_t index = call.from; index < call.to; index++) {
       if (request.result(index) >= 0) {
         if (staging) scatterValue(request, index, staged);
         // The first replica is the one that a get takes.
-        if (options_.reportTiers) request.setTier(index, before.of(index - call.from)[0].tier);
+        if (options_.reportTiers && !before.of(index - call.from).empty()) {
+          request.setTier(index, request.tier(index) | before.of(index - call.from)[0].tier);
+        }
       }
       if (staging) staged += request.valueBytes(index);
     }

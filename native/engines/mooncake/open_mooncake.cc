@@ -48,8 +48,8 @@ EngineRecipe recipe(const MooncakeOptions& options) {
   setVariables(options);
   const LaneThreads lanes{.exists = options.existsThreads, .get = options.getThreads, .put = options.putThreads, .control = 1};
   const EngineTraits traits{.lanes = lanes, .mayHang = true, .partKeysMin = PART_KEYS, .spins = Store::spins(options)};
-  return {.traits = traits, .make = [options, parked = std::make_shared<Parked>()] {
-            return std::make_shared<MooncakeEngine>(options, parked);
+  return {.traits = traits, .make = [options, parked = std::make_shared<Parked>(), refused = std::make_shared<RefusedKeys>()] {
+            return std::make_shared<MooncakeEngine>(options, parked, WHEEL_GIVES_UP_AFTER, refused);
           }};
 }
 

@@ -35,6 +35,7 @@ void Pool::leave() {
 void Pool::retire() {
   // First: from then on a buffer that goes back is not given out again.
   staging.stop();
+  digests.stop();
   {
     std::lock_guard lock(mutex_);
     retired_ = true;

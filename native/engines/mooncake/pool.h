@@ -47,11 +47,16 @@ class Pool : public std::enable_shared_from_this<Pool> {
     bool gaveUp_ = false;
   };
 
-  Pool(std::shared_ptr<Store> store, size_t stagingBytes) : store(store), staging(std::move(store), stagingBytes) {}
+  /** Checksums of the values of one call. */
+  static constexpr size_t DIGESTS_BYTES = 64 << 10;
+
+  Pool(std::shared_ptr<Store> store, size_t stagingBytes)
+      : store(store), staging(store, stagingBytes), digests(std::move(store), DIGESTS_BYTES) {}
 
   /** Only within a visit. */
   const std::shared_ptr<Store> store;
   Staging staging;
+  Staging digests;
 
   /** False once the pool retires. */
   Visit visit();

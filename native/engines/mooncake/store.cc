@@ -5,6 +5,7 @@
 #include "core/apart.h"
 #include "core/layout.h"
 #include "engines/mooncake/lifecycle_group.h"
+#include "engines/mooncake/piece_lists.h"
 #include "engines/mooncake/store_methods.h"
 
 namespace mooncake_kv::mooncake {
@@ -26,24 +27,6 @@ int64_t callWithKey(const Held& method, const std::string& key) {
   const Lock lock;
   const Ref text = python::text(key);
   return numberOf(call(method.get(), {text.get()}));
-}
-
-/** Lists of addresses and of sizes, one list a value. */
-std::pair<Ref, Ref> pieceLists(const Transfer& transfer) {
-  ListMaker addresses(transfer.keys.size());
-  ListMaker sizes(transfer.keys.size());
-  size_t piece = 0;
-  for (const uint32_t end : transfer.pieceEnds) {
-    ListMaker valueAddresses(end - piece);
-    ListMaker valueSizes(end - piece);
-    for (; piece < end; piece++) {
-      valueAddresses.add(python::number(reinterpret_cast<uintptr_t>(transfer.pieces[piece].address)));
-      valueSizes.add(python::number(transfer.pieces[piece].bytes));
-    }
-    addresses.add(valueAddresses.take());
-    sizes.add(valueSizes.take());
-  }
-  return {addresses.take(), sizes.take()};
 }
 
 bool answersYes(python::Object* descriptor, const char* question) {

@@ -20,13 +20,22 @@ namespace mooncake_kv::mooncake {
 /** Codes of the wheel (ErrorCode in its store) that mean something to us, beyond those in core/codes.h. */
 namespace wheel_code {
 inline constexpr int32_t REPLICA_IS_NOT_READY = -703;
+/** A put in steps: this process is putting the same key already. */
+inline constexpr int32_t INVALID_PARAMS = -600;
+/** Up to and including FILE_LAST: a file of a value could not be found, opened or read. */
+inline constexpr int32_t FILE_FIRST = -1100, FILE_LAST = -1199;
 inline constexpr int32_t OBJECT_ALREADY_EXISTS = -705;
-inline constexpr int32_t OBJECT_HAS_LEASE = -706;
 /** A transfer failed, or a get's buffer is larger than the value. */
 inline constexpr int32_t TRANSFER_FAIL = -800;
 inline constexpr int32_t RPC_FAIL = -900;
 inline constexpr int32_t RPC_TIMEOUT = -901;
+/** The master does not answer, or not in time. */
+constexpr bool isUnanswered(int32_t wheelCode) { return wheelCode == RPC_FAIL || wheelCode == RPC_TIMEOUT; }
+constexpr bool isOfFile(int32_t wheelCode) { return wheelCode <= FILE_FIRST && wheelCode >= FILE_LAST; }
 }  // namespace wheel_code
+
+/** Texts of keys. */
+using Names = std::vector<std::string>;
 
 /** A key that nobody writes: asked for to see whether the master answers. */
 inline constexpr const char* ANSWER_PROBE_KEY = "mooncake-kv-answers";
@@ -64,6 +73,25 @@ class Store {
   void replicas(const std::string& key, ReplicaLists& lists);
   void remove(const PoolRequest& request, uint32_t from, uint32_t to, std::vector<int32_t>& results);
 
+  /**
+   * A put in three steps, which tell what the put of one step does not: whether a value is this call's. False: the wheel has none.
+   * Each name that `startPut` answered with 0 is nobody else's until `endPut`, from when on it is readable, or `revokePut`, which
+   * takes it back. A name may be ended without a transfer: its value is then one nobody wrote.
+   */
+  bool knowsSteps() const;
+  /** `ofKeys`: the keys that names belong to, for their groups. */
+  void startPut(const Names& names, const std::vector<uint64_t>& bytes, const Names& ofKeys, std::vector<int32_t>& results);
+  /** Bytes of each value, or a code. */
+  void transferPut(const PoolRequest& request, const Transfer& transfer, std::vector<int32_t>& results);
+  /** Values of `bytesEach` bytes, one after the other from `from`. */
+  void transferPut(const Names& names, const uint8_t* from, uint64_t bytesEach, std::vector<int32_t>& results);
+  void endPut(const Names& names, std::vector<int32_t>& results);
+  void revokePut(const Names& names);
+
+  void exists(const Names& keys, std::vector<int32_t>& results);
+  void get(const Names& keys, uint8_t* to, uint64_t bytesEach, std::vector<int32_t>& results);
+  void remove(const Names& keys, std::vector<int32_t>& results);
+
   int64_t exists(const std::string& key);
   /** Bytes of a value, or a code. */
   int64_t size(const std::string& key);
@@ -91,6 +119,7 @@ class Store {
   python::Ref keyList(const PoolRequest& request, const std::vector<uint32_t>& keys) const;
   /** One a call: the wheel reads it while it works, without the interpreter's lock, and other threads put too. */
   python::Ref configOfGroups(const PoolRequest& request, const std::vector<uint32_t>& keys) const;
+  python::Ref configOfGroups(const Names& ofKeys) const;
 
   std::unique_ptr<Methods> methods_;
   std::mutex registrationMutex_;

@@ -19,6 +19,8 @@ struct Store::Methods {
   /** Puts name the group of each value. */
   bool namesGroups = false;
   python::Held batchExists, batchPut, batchGet, batchReplicas, batchRemove;
+  /** Null where the wheel has no puts in steps. */
+  python::Held startPut, transferPut, endPut, revokePut;
   python::Held exists, size, get, put, remove, removeMatching, removeAll, health, registerBuffer, unregisterBuffer, close;
   python::Held yes, no;
 
@@ -44,6 +46,15 @@ struct Store::Methods {
     const python::Ref builtins = python::importModule("builtins");
     yes = python::attribute(builtins.get(), "True");
     no = python::attribute(builtins.get(), "False");
+  }
+
+  /** Throws Raised when the wheel has no puts in steps. */
+  void lookForSteps() {
+    const auto method = [&](const char* name) { return python::attribute(object.get(), name); };
+    transferPut = method("batch_put_from_multi_buffer_ranges");
+    endPut = method("batch_put_session_end");
+    revokePut = method("batch_put_session_revoke");
+    startPut = method("batch_put_session_start");
   }
 
   /** How a put places its values. Under the lock; throws Raised. */

@@ -1,4 +1,6 @@
 // How a store comes to be: the wheel's import and its `setup`.
+#include <functional>
+
 #include "core/error.h"
 #include "core/processors.h"
 #include "engines/mooncake/exit_hook.h"
@@ -56,6 +58,19 @@ bool knowsGroups(python::Object* replicateConfig) {
   }
 }
 
+/** Without puts in steps nobody can say whose a value is, and a checksum belongs to the put that stored it. */
+void lookForSteps(const std::function<void()>& look) {
+  try {
+    look();
+  } catch (const Raised&) {
+    addLogLine({.severity = SEVERITY_WARNING,
+                .source = "store_set_up.cc:" + std::to_string(__LINE__),
+                .text = std::string("pool_verify: this member stores no checksums, because the Mooncake package has no "
+                                    "batch_put_session_start. Run: python3 -m pip install ") +
+                        WHEEL});
+  }
+}
+
 /** As vLLM calls it: the tenant only when it is not the default one. */
 int64_t callSetup(python::Object* store, const MooncakeOptions& options) {
   const Ref setup = python::attribute(store, "setup");
@@ -107,6 +122,7 @@ std::shared_ptr<Store> Store::setUp(const MooncakeOptions& options) {
     methods.replicateConfigType = python::attribute(module.get(), "ReplicateConfig");
     methods.preferredSegment = options.preferredSegment;
     methods.replicateConfig = methods.newReplicateConfig();
+    if (options.verify != Verify::off) lookForSteps([&] { methods.lookForSteps(); });
     methods.namesGroups = options.groupSemantics && knowsGroups(methods.replicateConfig.get());
   } catch (const Raised& raised) {
     throw importError(options.pythonExecutable, raised.what());

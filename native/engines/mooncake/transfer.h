@@ -26,4 +26,18 @@ struct Transfer {
   }
 };
 
+/** The values of `transfer` that `keeps` wants. */
+template <typename Keeps>
+Transfer partOf(const Transfer& transfer, Keeps&& keeps) {
+  Transfer part;
+  for (size_t nth = 0; nth < transfer.keys.size(); nth++) {
+    if (!keeps(transfer.keys[nth])) continue;
+    const uint32_t start = nth == 0 ? 0 : transfer.pieceEnds[nth - 1];
+    part.keys.push_back(transfer.keys[nth]);
+    part.pieces.insert(part.pieces.end(), transfer.pieces.begin() + start, transfer.pieces.begin() + transfer.pieceEnds[nth]);
+    part.pieceEnds.push_back(static_cast<uint32_t>(part.pieces.size()));
+  }
+  return part;
+}
+
 }  // namespace mooncake_kv::mooncake

@@ -1,5 +1,6 @@
 import { EngineCode } from "../../store/engine.ts";
 import {
+  OUTCOME_CANCELLED,
   OUTCOME_ENGINE_DOWN,
   OUTCOME_ENGINE_ERROR,
   OUTCOME_HIT,
@@ -9,7 +10,8 @@ import {
 } from "../messages.ts";
 
 /**
- * The typed outcome of an engine code. A key that is not there (any more) is no fault of the engine: MISS. Nor is a value of
+ * The typed outcome of an engine code. A key that is not there (any more) is no fault of the engine: MISS. Nor is a value that was
+ * refused, which is as good as not there; a put of another in its place is called off while somebody reads it. Nor is a value of
  * another size: somebody else's bytes lie under our key, and however often it is met, the engine is not down for that.
  */
 export function outcomeOfCode(code: number): number {
@@ -19,7 +21,12 @@ export function outcomeOfCode(code: number): number {
     case EngineCode.CLOSED:
       return OUTCOME_ENGINE_DOWN;
     case EngineCode.OBJECT_NOT_FOUND:
+    case EngineCode.CHECKSUM_MISMATCH:
+    case EngineCode.REMOVED_UNDER_READ:
+    case EngineCode.VALUE_UNREADABLE:
       return OUTCOME_MISS;
+    case EngineCode.OBJECT_HAS_LEASE:
+      return OUTCOME_CANCELLED;
     case EngineCode.BUFFER_SMALLER:
     case EngineCode.BUFFER_LARGER:
       return OUTCOME_IDENTITY_MISMATCH;

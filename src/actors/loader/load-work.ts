@@ -9,6 +9,8 @@ export interface LoadWork {
   begin(item: number): boolean;
   /** Keys of the job. */
   keys(item: number): number;
+  /** Tokens of the blocks that the job loads. */
+  tokens(item: number): number;
   hasMore(item: number): boolean;
   isDone(item: number): boolean;
   /** Fills the batch and submits it; how many keys, 0 for none. */

@@ -10,6 +10,7 @@ import {
   NONE,
   REQUEST_LOADS_IN_FLIGHT,
   TIER_DISK,
+  TIER_MASK,
   TIER_UNKNOWN,
 } from "../../blocks/layout.ts";
 import type { PageArena } from "../../blocks/page-arena.ts";
@@ -27,6 +28,7 @@ import { PlannedLoads } from "./planned-loads.ts";
 import { mismatchText, SizeEvidence } from "./size-evidence.ts";
 import { TierSummary } from "./tier-summary.ts";
 import { UniformLoads } from "./uniform-loads.ts";
+import { ValueChecks } from "./value-checks.ts";
 
 export interface LoaderOptions extends JobActorOptions {
   /** Absent: the pool has no disk tier. */
@@ -68,6 +70,7 @@ export class LoaderActor extends JobActor {
   readonly #sizes = new SizeEvidence();
   readonly #mismatch: LoaderOptions["mismatch"];
   readonly #hashes: PageArena;
+  readonly #checks: ValueChecks;
   readonly #tierLog: boolean;
   readonly #memoryBlocks: Int32Array;
   readonly #diskBlocks: Int32Array;
@@ -82,6 +85,7 @@ export class LoaderActor extends JobActor {
     this.#staging = staging;
     this.#mismatch = options.mismatch;
     this.#hashes = tables.hashes;
+    this.#checks = new ValueChecks(this.items.count);
     this.#tierLog = options.tierLog ?? false;
     this.#memoryBlocks = new Int32Array(this.items.count);
     this.#diskBlocks = new Int32Array(this.items.count);
@@ -92,6 +96,7 @@ export class LoaderActor extends JobActor {
     this.#memoryBlocks[item] = 0;
     this.#diskBlocks[item] = 0;
     const stageable = this.#loads.begin(item);
+    this.#checks.begin(item, this.#loads.tokens(item), this.#loads.keys(item));
     // A predecessor has recorded the begin of an orphan.
     if (items.orphan[item] === 1) return;
     this.trace("loadBegin", item, items.job(item), this.#loads.keys(item));
@@ -142,6 +147,7 @@ export class LoaderActor extends JobActor {
     const outcome = items.outcome[item]!;
     const badChunk = this.#loads.badChunk(item);
     this.metrics?.add(COUNTERS.loads + outcome, 1);
+    this.#checks.count(item, this.metrics);
     this.trace("loadEnd", item, outcome, badChunk);
     return {
       kind: "loadDone",
@@ -225,15 +231,18 @@ export class LoaderActor extends JobActor {
     const results = engine.results(batch);
     const tiers = engine.tiers(batch);
     this.#tiers.clear();
+    this.#checks.beginBatch();
     let bytes = 0;
     let failed = 0;
     let disk = 0;
     for (let index = 0; index < count; index++) {
       const code = keyCode(status, results[index]!);
-      this.#tiers.add(tiers[index]!, code);
+      const tier = tiers[index]! & TIER_MASK;
+      this.#tiers.add(tier, code);
+      this.#checks.add(item, code, tiers[index]!);
       if (code >= 0) {
         bytes += code;
-        if (tiers[index] === TIER_DISK) disk++;
+        if (tier === TIER_DISK) disk++;
         continue;
       }
       failed++;
@@ -250,6 +259,27 @@ export class LoaderActor extends JobActor {
     counters.bytes += bytes;
     countValues(this.metrics, engine, batch, STORE_LOAD_GET, failed, this.worker(item));
     this.#tiers.count(this.metrics);
+    this.#tellRefusals(item);
     if (this.#tierLog) this.#tiers.write(this.log, items.slot(item), items.generation(item));
   }
+
+  #tellRefusals(item: number): void {
+    const { items } = this;
+    this.#checks.eachRefusal((code, keys) => {
+      this.trace("valuesRefused", item, keys, code);
+      this.log?.warn(
+        { slot: items.slot(item), generation: items.generation(item), keys, code },
+        REFUSED[code] ?? "values of the pool are not used",
+      );
+    });
+  }
 }
+
+const REFUSED: Readonly<Record<number, string>> = {
+  [EngineCode.CHECKSUM_MISMATCH]:
+    "values of the pool do not fit their checksums and are not used: they are removed once no reader has leased them, and saved anew",
+  [EngineCode.REMOVED_UNDER_READ]:
+    "values of the pool were removed while they were read and are not used",
+  [EngineCode.VALUE_UNREADABLE]:
+    "the pool cannot read values that it has: they are removed once no reader has leased them, and saved anew",
+};

@@ -54,6 +54,9 @@ export class PlannedLoads implements LoadWork {
   keys(item: number): number {
     return this.#jobs.wantedKeys(item);
   }
+  tokens(item: number): number {
+    return this.#items.word(item, JOB_TOKENS) - this.#items.word(item, JOB_LOCAL_TOKENS);
+  }
   hasMore(item: number): boolean {
     return this.#jobs.hasMore(item);
   }

@@ -4,6 +4,7 @@ import {
   ENTRY_HASH_ROW,
   ENTRY_PREFIX,
   ENTRY_WORDS,
+  JOB_CHUNKS,
   NONE,
   OPERATION_GET,
 } from "../../blocks/layout.ts";
@@ -25,6 +26,7 @@ export class UniformLoads implements LoadWork {
   readonly #items: JobItems;
   readonly #workers: readonly WorkerKeySpace[];
   readonly #groups: number;
+  readonly #chunkTokens: number;
   readonly #staging: StagingBudget | null;
   readonly #cursor: JobCursor;
   readonly #progress: LoadProgress;
@@ -40,6 +42,7 @@ export class UniformLoads implements LoadWork {
     this.#items = items;
     this.#workers = workers;
     this.#groups = tables.dimensions.groups;
+    this.#chunkTokens = tables.dimensions.blockSize;
     this.#staging = staging;
     this.#cursor = new JobCursor(tables);
     this.#progress = new LoadProgress(items.count);
@@ -56,6 +59,9 @@ export class UniformLoads implements LoadWork {
 
   keys(item: number): number {
     return this.#cursor.entries(this.#items.job(item));
+  }
+  tokens(item: number): number {
+    return this.#items.word(item, JOB_CHUNKS) * this.#chunkTokens;
   }
   hasMore(item: number): boolean {
     return this.#progress.hasMore(item);

@@ -1,4 +1,4 @@
-import { OPERATION_EXISTS, REQUEST_HASH_PAGE } from "../../blocks/layout.ts";
+import { EXISTS_UNCHECKED, OPERATION_EXISTS, REQUEST_HASH_PAGE } from "../../blocks/layout.ts";
 import type { Tables } from "../../blocks/tables.ts";
 import type { EngineChannel } from "../../store/engine.ts";
 import { STORE_LOOKUP_EXISTS } from "../../trace/counters.ts";
@@ -128,7 +128,7 @@ export class ExistsBatches implements Asking {
     }
     for (let index = 0; index < count; index++) {
       const result = results[index]!;
-      if (result !== 0 && result !== 1) {
+      if (result !== 0 && result !== 1 && result !== EXISTS_UNCHECKED) {
         records.failed(record, outcomeOfCode(result), from + index);
       } else if (this.#keys.told(record, from + index, result === 1)) {
         records.decided(record, from + index);

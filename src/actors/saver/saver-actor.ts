@@ -15,6 +15,7 @@ import { reportKibibytes, reportMicroseconds } from "../jobs/report-units.ts";
 import { countExists, countValues } from "../jobs/store-metrics.ts";
 import type { SaveDone } from "../messages.ts";
 import type { ActorContext } from "../step.ts";
+import { isPresent } from "../../connector/worker/store-requests.ts";
 import { PlannedSaves } from "./planned-saves.ts";
 import { Pressure } from "./pressure.ts";
 import { SavedMarks } from "./saved-marks.ts";
@@ -142,7 +143,7 @@ export class SaverActor extends JobActor {
     }
     const results = engine.results(batch);
     let present = 0;
-    for (let index = 0; index < count; index++) if (results[index] === 1) present++;
+    for (let index = 0; index < count; index++) if (isPresent(results[index]!)) present++;
     this.#present[item]! += present;
     this.counters.presentBlocks += present;
   }

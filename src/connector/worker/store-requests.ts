@@ -8,6 +8,7 @@ import {
   ENTRY_HASH_ROW,
   ENTRY_PREFIX,
   ENTRY_WORDS,
+  EXISTS_UNCHECKED,
 } from "../../blocks/layout.ts";
 
 export interface StoreRequest {
@@ -42,9 +43,14 @@ export class EntryList {
   }
 }
 
-/** The entries that an exists answer does not confirm: anything but 1 counts as absent. */
+/** The answer of `exists` says that the pool has the key; whether a load would use its value is another matter. */
+export function isPresent(result: number): boolean {
+  return result === 1 || result === EXISTS_UNCHECKED;
+}
+
+/** The entries that an exists answer does not confirm: what could not be asked for counts as absent. */
 export function missingEntries(entries: Int32Array, answer: ArrayLike<number>): Int32Array {
-  return entries.filter((_, word) => answer[Math.floor(word / ENTRY_WORDS)] !== 1);
+  return entries.filter((_, word) => !isPresent(answer[Math.floor(word / ENTRY_WORDS)] ?? 0));
 }
 
 /** The entries from key `start` on, and then those before it. */

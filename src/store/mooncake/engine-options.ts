@@ -1,3 +1,4 @@
+import { POOL_VERIFY_DEFAULT } from "../../config/connector-config.ts";
 import type { ConnectorConfig, MooncakePoolConfig } from "../../config/connector-config.ts";
 import type { ConfigWarning } from "../../config/warnings.ts";
 import { MooncakeKvError } from "../../errors.ts";
@@ -5,7 +6,10 @@ import type { MooncakeEngineOptions } from "../../native/binding.ts";
 import { findInterpreterNow, wheelOf, wheelWarning } from "./interpreter.ts";
 import type { InterpreterSearch } from "./interpreter.ts";
 
-type Settings = Pick<ConnectorConfig, "preferredSegment" | "enableGroupSemantics" | "storeTierLog">;
+type Settings = Pick<
+  ConnectorConfig,
+  "preferredSegment" | "enableGroupSemantics" | "storeTierLog"
+> & { readonly poolVerify?: ConnectorConfig["poolVerify"] };
 
 /** Enough that lookups, loads and saves of several jobs go on side by side; more only wait for the interpreter's lock. */
 const LANES = { existsThreads: 4, getThreads: 4, putThreads: 4 };
@@ -50,6 +54,8 @@ export function engineOptionsWith(
     enableOffload: store.enableOffload,
     // With a disk tier the metrics tell them too.
     reportTiers: settings.storeTierLog || store.enableOffload,
+    verify: settings.poolVerify ?? POOL_VERIFY_DEFAULT,
+    checkRemovals: true,
     groupSemantics: settings.enableGroupSemantics,
     keysPerCallMax: 0,
     bytesPerCallMax: 0,

@@ -109,9 +109,10 @@ export async function scrapedSum(url: string, name: string, labels = ""): Promis
     .reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
 }
 
-/** Keys of blocks in the pool: without what members publish about themselves. */
+/** Keys of blocks in the pool: without what members publish about themselves, and without checksums. */
 export async function blockKeys({ admin }: RunningMaster): Promise<string[]> {
-  return (await admin.keys()).filter((key) => !key.endsWith(IDENTITY_KEY_ENDING));
+  const keys = await admin.keys();
+  return keys.filter((key) => !key.endsWith(IDENTITY_KEY_ENDING) && !key.includes("#xxh3"));
 }
 
 /** Waits until the pool holds `count` blocks; returns their keys. */

@@ -4,22 +4,24 @@ import threading
 import time
 from types import SimpleNamespace
 
-OK, TRANSFER_FAIL = 0, -800
+OK, TRANSFER_FAIL, EXISTS, IN_HAND, LEASED, NOT_FOUND = 0, -800, -705, -600, -706, -704
 LATE_BYTE, RIGHT_BYTE = 0xEE, 0x11
 # Of a transfer, then the call returns without ending it. The wheel's own is 60 s.
 GIVES_UP_AFTER_SECONDS = 0.3
 
 lock = threading.Lock()
 stores, plans, addresses, told, counts, value_bytes = [], [], [], [], {}, {}
+# Keys: of values that were put in steps, of puts that are under way, under a reader's lease, asked for.
+stored, started, leased, asked = set(), set(), set(), []
 health = OK
 may_close, may_return = threading.Event(), threading.Event()
 
 
 def begin(_):
     """A test begins: nothing is left of the one before."""
-    for each in (stores, plans, addresses, told, value_bytes):
+    for each in (stores, plans, addresses, told, value_bytes, stored, started, leased, asked):
         each.clear()
-    counts.update(closes=0, misuses=0, lateTransfers=0, transfers=0, waiting=0)
+    counts.update(closes=0, misuses=0, lateTransfers=0, transfers=0, waiting=0, steps=0, wrongOffsets=0)
     may_close.set()
     may_return.clear()
     return set_health(OK)
@@ -35,6 +37,49 @@ def tell(replicas):
     """What the next question for replicas that nobody has planned yet is told of every key: texts as Replica takes them, or nothing."""
     told.append(replicas.split())
     return OK
+
+
+def hold(key):
+    """A value of another client, put without steps."""
+    with lock:
+        stored.add(key)
+    return OK
+
+
+def lease(key):
+    leased.add(key)
+    return OK
+
+
+def end_leases(_):
+    leased.clear()
+    return OK
+
+
+def take_in_hand(key):
+    """Another thread's put in steps has begun."""
+    started.add(key)
+    return OK
+
+
+def drop(key):
+    with lock:
+        stored.discard(key)
+    return OK
+
+
+def is_stored(key):
+    return int(key in stored)
+
+
+def keys_like(part):
+    with lock:
+        return sum(part in key for key in stored)
+
+
+def times_asked(key):
+    with lock:
+        return asked.count(key)
 
 
 def let_close(yes):
@@ -195,6 +240,49 @@ class MooncakeDistributedStore:
                 texts = told.pop(0) if told else ["memory:owner:4096:4"]
             return {key: [Replica(text) for text in texts] for key in keys if texts}
 
+    def batch_put_session_start(self, keys, sizes, config):
+        with Call(self), lock:
+            results = [EXISTS if key in stored else IN_HAND if key in started else OK for key in keys]
+            started.update(key for key, result in zip(keys, results) if result == OK)
+            counts["steps"] += 1
+            return results
+
+    def batch_put_from_multi_buffer_ranges(self, keys, addresses, sizes, offsets):
+        with Call(self):
+            pieces = [piece for of_value in zip(addresses, sizes) for piece in zip(*of_value)]
+            result = self.transfer(pieces, self.read)
+            with lock:
+                counts["wrongOffsets"] += any(
+                    at != sum(of_value[:nth])
+                    for of_value, places in zip(sizes, offsets)
+                    for nth, at in enumerate(places)
+                )
+            return [sum(of_value) if result == OK else result for of_value in sizes]
+
+    def batch_put_session_end(self, keys):
+        with Call(self), lock:
+            counts["misuses"] += any(key not in started for key in keys)
+            started.difference_update(keys)
+            stored.update(keys)
+            return [OK for key in keys]
+
+    def batch_put_session_revoke(self, keys):
+        with Call(self), lock:
+            counts["misuses"] += any(key not in started for key in keys)
+            started.difference_update(keys)
+            return [OK for key in keys]
+
+    def batch_is_exist(self, keys):
+        with Call(self), lock:
+            asked.extend(keys)
+            return [int(key in stored) for key in keys]
+
+    def batch_remove(self, keys):
+        with Call(self), lock:
+            results = [LEASED if key in leased else OK if key in stored else NOT_FOUND for key in keys]
+            stored.difference_update(key for key, result in zip(keys, results) if result == OK)
+            return results
+
     def put(self, key, value, config):
         with Call(self):
             return self.transfer([(0, 0)], lambda pieces: None)
@@ -226,4 +314,4 @@ class MooncakeDistributedStore:
     def unused(self, *given):
         raise NotImplementedError
 
-    batch_is_exist = batch_remove = remove = remove_by_regex = remove_all = unused
+    remove = remove_by_regex = remove_all = unused
