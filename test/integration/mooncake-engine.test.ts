@@ -108,6 +108,8 @@ test("absent, shorter and longer values are told apart, and good ones beside the
     4096,
     EngineCode.OBJECT_NOT_FOUND,
   ]);
+  // What the sizes are, in the place of the tiers: one and the same wrong size under many keys closes the pool.
+  expect(world.actor.tiers(0, 2)).toEqual([4000, 4200]);
   expect(Buffer.compare(world.read(0, 2), good)).toBe(0);
 });
 
