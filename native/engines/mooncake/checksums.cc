@@ -1,10 +1,11 @@
 #include "engines/mooncake/checksums.h"
 
+#include "core/key_names.h"
 #include "core/xxh3.h"
 
 namespace mooncake_kv::mooncake {
 
-std::string checksumMarkOf(std::string_view key) { return std::string(key) + "#xxh3"; }
+std::string checksumMarkOf(std::string_view key) { return std::string(key) + std::string(CHECKSUM_MARK); }
 
 std::string checksumKeyOf(std::string_view key, const uint8_t digest[16]) {
   static constexpr char HEX[] = "0123456789abcdef";
