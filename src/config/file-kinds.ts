@@ -19,6 +19,15 @@ export function kindOfFile(stats: Stats): string {
   return stats.isBlockDevice() ? "a block device" : "no regular file";
 }
 
+/** What stands at a path; null where nothing does, or nothing that this process may see. */
+export function kindAt(path: string): string | null {
+  try {
+    return kindOfFile(statSync(path));
+  } catch {
+    return null;
+  }
+}
+
 /** Something else than a regular file or directory stood where one was asked for. */
 export class WrongFileKind extends Error {
   override readonly name = "WrongFileKind";

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
+import type { TokenizerFile } from "../../src/serving/model/gguf-tokenizer.ts";
 import type { PreparedModel } from "../../src/serving/model/prepared-model.ts";
 import { loadTokenizer } from "../../src/serving/model/tokenizer.ts";
 import {
@@ -50,7 +51,7 @@ test("ids from a thread equal those of the server's own tokenizer, for text and 
   expect(log.lines).toEqual([]);
 });
 
-test("short prompts stay on the server's thread, long ones do not", async () => {
+test("short texts stay on the server's thread; long ones and conversations do not", async () => {
   const model = await tinyModel();
   const tokenizer = await loadTokenizer(model);
   const url = await entry("export const encode = () => Int32Array.of(1, 2, 3);");
@@ -58,6 +59,44 @@ test("short prompts stay on the server's thread, long ones do not", async () => 
   const prompts = new PromptEncoder(tokenizer, threads);
   expect(await prompts.encode("short")).toEqual(tokenizer.encode("short"));
   expect(await prompts.encode("x".repeat(LONG_PROMPT_CHARACTERS))).toEqual(Int32Array.of(1, 2, 3));
+  expect(await prompts.encode([{ role: "user", content: "short" }])).toEqual(
+    Int32Array.of(1, 2, 3),
+  );
+});
+
+test("what a chat template refuses, and a template that loops without end, come back as errors of the thread", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "template-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const file: TokenizerFile = {
+    origin: "model.gguf",
+    kind: "byte-level",
+    preTokenizer: "gpt-2",
+    tokens: ["a"],
+    tokenTypes: [1],
+    merges: [],
+    vocabularySize: 1,
+    beginTokenId: null,
+    endTokenId: null,
+    endTokenIds: [],
+    addBeginToken: false,
+    addEndToken: false,
+    addSpacePrefix: false,
+    chatTemplate:
+      "{% if messages[0].content == 'b' %}{{ raise_exception('no b') }}{% endif %}{% if messages[0].content == 'c' %}{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}{% endif %}a",
+  };
+  const path = join(folder, "tokenizer.json");
+  await writeFile(path, JSON.stringify(file));
+  const model = { ...(await tinyModel()), tokenizer: { kind: "file", path } } as const;
+  const { pool: threads, log } = await pool({ model });
+  const ask = (content: string) => threads.encode([{ role: "user", content }]);
+  expect(await ask("a")).toEqual(Int32Array.of(0));
+  await expect(ask("b")).rejects.toMatchObject({ code: "INVALID_VALUE", field: "messages" });
+  await expect(ask("b")).rejects.toThrow(
+    /^messages: the model's chat template refuses them: no b\. Use the roles/,
+  );
+  await expect(ask("c")).rejects.toMatchObject({ code: "MODEL_INVALID", field: "chat_template" });
+  expect(await ask("a")).toEqual(Int32Array.of(0));
+  expect(log.lines).toEqual([]);
 });
 
 test("a prompt that the tokenizer refuses is refused by the server's own tokenizer", async () => {

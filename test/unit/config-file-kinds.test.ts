@@ -19,6 +19,8 @@ import { join } from "node:path";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { prepareRecordFolder } from "../../src/actors/hosts/recording/record-folder.ts";
 import { emptyRegularFile, makeFolder, openRegularFile } from "../../src/config/file-kinds.ts";
+import { makeCacheFolder } from "../../src/serving/model/partial-folder.ts";
+import { prepareModel } from "../../src/serving/model/prepare-model.ts";
 import { checkTraceFile } from "../../src/serving/serving-trace.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "kinds-"));
@@ -50,6 +52,14 @@ test("models and traces: other kinds are named", async () => {
   }
 });
 
+test("a model's name that leads to something else says to what", async () => {
+  const options = { cacheFolder: join(folder, "cache") };
+  await expect(prepareModel(fifo, options)).rejects.toThrow(/fifo: this is a FIFO, not a file/);
+  await expect(prepareModel("/dev/zero", options)).rejects.toThrow(/a character device/);
+  await expect(prepareModel(folder, options)).rejects.toThrow(/a directory/);
+  await expect(prepareModel(file, options)).rejects.toThrow(/no known model/);
+});
+
 test("regular files are opened and emptied", () => {
   closeSync(openRegularFile(file));
   expect(readFileSync(file, "utf8")).toBe("text");
@@ -68,5 +78,6 @@ test("folders are made with those above, also beside another process", () => {
 test("where no folder can be made, that is said and not tried for ever", () => {
   for (const path of ["/proc/x", "/proc/x/y", "/sys/x", join(file, "x"), fifo, "/dev/null/x"]) {
     expect(() => prepareRecordFolder(path)).toThrow(/record folder/);
+    expect(() => makeCacheFolder(path)).toThrow(/cache: the model cache cannot be made there/);
   }
 });

@@ -9,7 +9,6 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { makeFolder } from "../../config/file-kinds.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import { ExternalDataFile } from "./external-data-file.ts";
 import { llamaConfigOf, llamaWeightsOf } from "./gguf-llama.ts";
@@ -18,7 +17,7 @@ import { GgufFile } from "./gguf-reader.ts";
 import { tokenizerFileOf } from "./gguf-tokenizer.ts";
 import type { LlamaConfig } from "./llama-config.ts";
 import { buildLlamaGraph } from "./llama-graph.ts";
-import { makePartialFolder, removeStalePartials } from "./partial-folder.ts";
+import { makeCacheFolder, makePartialFolder, removeStalePartials } from "./partial-folder.ts";
 import type { PrepareProgress } from "./prepared-model.ts";
 import { WeightsFingerprint } from "./weights-fingerprint.ts";
 
@@ -62,7 +61,7 @@ export function convertGguf(
     const source = identityOf(realPath);
     const known = readConversion(folder, source);
     if (known !== undefined) return known;
-    makeFolder(dirname(folder));
+    makeCacheFolder(dirname(folder));
     removeStalePartials(dirname(folder));
     const partial = makePartialFolder(folder);
     try {

