@@ -107,6 +107,7 @@ function between(source, from, to) {
 
 function all(folder, ending) {
   return readdirSync(join(root, folder), { recursive: true })
+    .map(String)
     .filter((name) => name.endsWith(ending))
     .toSorted()
     .map((name) => readFileSync(join(root, folder, name), "utf8"))

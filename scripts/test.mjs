@@ -7,7 +7,16 @@ import { HANG_SECONDS } from "./lib/steps.mjs";
 import { checkSuite, nativeSuite, vitestKinds, vitestSuite } from "./lib/suites.mjs";
 
 /** Cheapest first. A folder of test/ that is not named here runs too, after these. */
-const VITEST_KINDS = ["house", "unit", "property", "vectors", "sim", "integration", "rdma"];
+const VITEST_KINDS = [
+  "house",
+  "unit",
+  "property",
+  "vectors",
+  "sim",
+  "attack",
+  "integration",
+  "rdma",
+];
 
 /** The soaks of test/full run for hours. */
 const FULL_HANG_SECONDS = 4 * HANG_SECONDS;

@@ -75,7 +75,7 @@ export function normalizeKvCacheConfig(input: KvCacheConfigInput): KvCacheConfig
       "Give it as vLLM's --model does.",
     );
   }
-  if (!Object.hasOwn(DTYPE_BYTES, input.dtype)) {
+  if (typeof input.dtype !== "string" || !Object.hasOwn(DTYPE_BYTES, input.dtype)) {
     fail(
       "INVALID_VALUE",
       "dtype",

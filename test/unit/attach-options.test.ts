@@ -126,6 +126,7 @@ test.each<[string, Path, unknown]>([
   ["logLevel", ["logLevel"], "loud"],
   ["environment", ["environment"], 7],
   ["requestSlots", ["requestSlots"], "many"],
+  ["dtype", ["kvCache", "dtype"], Object.create(null)],
   ["attachConnector.kvCach", ["kvCach"], {}],
   ["kvCache.blocksize", ["kvCache", "blocksize"], 16],
   ["groups[0].slidingwindow", ["kvCache", "groups", 0, "slidingwindow"], 16],
