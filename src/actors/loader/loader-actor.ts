@@ -237,7 +237,8 @@ export class LoaderActor extends JobActor {
     let disk = 0;
     for (let index = 0; index < count; index++) {
       const code = keyCode(status, results[index]!);
-      const tier = tiers[index]! & TIER_MASK;
+      // Of a value of another size the word tells how large it is.
+      const tier = code < 0 ? tiers[index]! : tiers[index]! & TIER_MASK;
       this.#tiers.add(tier, code);
       this.#checks.add(item, code, tiers[index]!);
       if (code >= 0) {
