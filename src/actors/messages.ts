@@ -250,7 +250,7 @@ export const OUTCOME_IDENTITY_MISMATCH = 7;
 /** The pool has no room (saves), or the request was aborted or preempted (loads). */
 export const OUTCOME_NO_SPACE = 8;
 export const OUTCOME_CANCELLED = 9;
-/** A hit that is not loaded: all job records are in use. */
+/** A hit that is not loaded: all job records are in use, or too many blocks are of loads that the engine does not give back. */
 export const OUTCOME_BACK_PRESSURE = 10;
 /** By OUTCOME_ code. */
 export { OUTCOME_LABELS as OUTCOME_NAMES } from "../trace/lanes.ts";

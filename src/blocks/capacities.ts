@@ -12,9 +12,18 @@ export const LOOKUPS_PER_REQUEST_MAX = 3;
 /** Lookups of one slot in hand of the lookup actor: those of a scheduler side and of its dead predecessor. */
 export const LOOKUP_RECORDS_PER_SLOT = 2 * LOOKUPS_PER_REQUEST_MAX;
 
-/** Job records that saves leave free: what a request still owes when it ends is saved with one of these. */
-export function endingSaveRecords(jobSlots: number): number {
-  return Math.floor(jobSlots / JOBS_PER_REQUEST_SLOT);
+/** Job records that saves may hold: what the engine has yet to store must not keep requests from loading. */
+export function saveJobsMax(jobSlots: number): number {
+  return Math.max(1, jobSlots - Math.ceil(jobSlots / JOBS_PER_REQUEST_SLOT));
+}
+
+/**
+ * Blocks of loads that their engine does not give back (`Jobs.lose`), above which no new load starts: else gets that hang for ever
+ * would have all blocks in the end, load by load. Computing goes on. Saves, and loads that may still be answered, do not count.
+ */
+export function lostBlocksMax(blockCount: number): number {
+  // Block 0 is nobody's.
+  return Math.floor((blockCount - 1) / 4);
 }
 
 /** Blocks that loads in flight may fill; one load may always run. */
@@ -36,10 +45,10 @@ interface Shape {
 
 /**
  * Pages of the arena for rows of block ids. Each row wastes at most one page a group; the rest is entries, one for each block
- * that may be named at a time: by request rows, by loads, and for saves as much again as by both.
+ * that may be named at a time: by rows of requests and of those that ended and owe a save, by loads, and for saves twice as much.
  */
 export function blockRowPages(shape: Shape): number {
-  return rowPages(shape) + Math.ceil((4 * namedBlocks(shape)) / BLOCKS_PER_PAGE);
+  return rowPages(shape) + Math.ceil((5 * namedBlocks(shape)) / BLOCKS_PER_PAGE);
 }
 /**
  * Pages that the rows of saves may hold beyond the first of each row, which can wait: all but what request rows and loads may

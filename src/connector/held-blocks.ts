@@ -9,18 +9,23 @@ import { Quarantine } from "./quarantine.ts";
  */
 export class HeldBlocks {
   readonly quarantine: Quarantine;
+  /** Of those, what loads hold that their engine does not give back. */
+  readonly lost: Quarantine;
   readonly #pool: BlockPool;
   readonly #rows: JobRows;
   readonly #groups: number;
   readonly #orphan: Uint8Array;
+  readonly #lost: Uint8Array;
 
   constructor(tables: Tables, pool: BlockPool, rows: JobRows) {
     const { blockCount, groups, jobSlots } = tables.dimensions;
     this.quarantine = new Quarantine(blockCount);
+    this.lost = new Quarantine(blockCount);
     this.#pool = pool;
     this.#rows = rows;
     this.#groups = groups;
     this.#orphan = new Uint8Array(jobSlots);
+    this.#lost = new Uint8Array(jobSlots);
   }
 
   /** Stays readable until the record is used again. */
@@ -34,6 +39,7 @@ export class HeldBlocks {
    */
   hold(job: number, slot: number): number {
     this.#orphan[job] = 0;
+    this.#lost[job] = 0;
     let blocks = 0;
     for (let group = 0; group < this.#groups; group++)
       blocks += this.#pin(job, group, this.#rows.copy(job, slot, group));
@@ -51,11 +57,20 @@ export class HeldBlocks {
     return this.#forRows(job, (ids, count) => this.quarantine.add(ids, count));
   }
 
+  /** The engine does not give the abandoned job's blocks back; whether it ever will is not known. */
+  lose(job: number): void {
+    if (this.#lost[job] === 1) return;
+    this.#lost[job] = 1;
+    this.#forRows(job, (ids, count) => this.lost.add(ids, count));
+  }
+
   /** No engine touches them any more; returns how many were held. */
   release(job: number): number {
     const orphan = this.orphan(job);
+    const lost = this.#lost[job] === 1;
     return this.#forRows(job, (ids, count) => {
       if (orphan) this.quarantine.remove(ids, count);
+      if (lost) this.lost.remove(ids, count);
       this.#pool.unpin(ids, count);
     });
   }

@@ -105,11 +105,20 @@ export interface SchedulerHooks {
   /** The request's blocks are taken away; it will be looked at anew. Running saves keep their pins. */
   preempted(slot: number): void;
   /**
-   * Exactly once, also for aborts, before the scheduler frees the blocks. Cancels lookup and load. What earlier steps had to leave
-   * out is saved with the next step, up to `computedTokens`: tokens whose KV is in the request's blocks. Left out, they are those
-   * of steps of which `stepRan` told.
+   * Exactly once, also for aborts, before the scheduler frees the blocks. Cancels lookup and load. What steps had to leave out
+   * is saved later, up to `computedTokens`: tokens whose KV is in the request's blocks. Left out, they are those of steps of which
+   * `stepRan` told. `lendsRow`: the caller agrees to true as the answer, which says that the request's row, its pages and its words in
+   * the record, now belongs to the connector; it holds the blocks and lets go of all when `settleSaves` has made the save. Without
+   * it, or when the blocks are not the request's any more, nothing is saved later.
    */
-  requestFinished(slot: number, computedTokens?: number): void;
+  requestFinished(slot: number, computedTokens?: number, lendsRow?: boolean): boolean;
+  /**
+   * Makes the saves that ended requests still owe, as far as there is room by now, and visits the slots that wait for none any more.
+   * Their jobs are to be started at once, whatever step runs; null for none. Cheap when nothing is owed.
+   */
+  settleSaves(visit: (slot: number) => void): ConnectorMetadata | null;
+  /** Blocks are needed. True: what waited for a pool that is not open was given up for them; look again. */
+  giveWay(visit: (slot: number) => void): boolean;
   /** The model ran the step that was built last: call it where the step's saves are started. */
   stepRan(): void;
   /** Closes the step: writes job records, pins their blocks, wakes the actors once. */

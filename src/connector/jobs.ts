@@ -25,7 +25,7 @@ import {
   REQUEST_HASH_PAGE,
   REQUEST_LIFE,
 } from "../blocks/layout.ts";
-import { endingSaveRecords, furtherSavePagesMax } from "../blocks/capacities.ts";
+import { lostBlocksMax } from "../blocks/capacities.ts";
 import { brokenInvariant } from "../errors.ts";
 import type { HitRules } from "../keys/coordinator/hit-rules.ts";
 import type { BoundaryPuts } from "./boundary-puts.ts";
@@ -33,6 +33,7 @@ import { HeldBlocks } from "./held-blocks.ts";
 import { JobRecords } from "./job-records.ts";
 import { JobRows } from "./job-rows.ts";
 import type { SchedulerPorts } from "./ports.ts";
+import { SaveRoom } from "./save-room.ts";
 import type { Quarantine } from "./quarantine.ts";
 
 export { jobChains } from "./job-rows.ts";
@@ -49,11 +50,10 @@ export class Jobs {
   readonly #held: HeldBlocks;
   /** Blocks of the row of each group of the job that is being made. */
   readonly #entries: Int32Array;
-  /** Pages beyond the first of each row that saves may hold: the rest is enough for all rows and loads. */
-  readonly #furtherSavePagesMax: number;
-  #furtherSavePages = 0;
-  /** Records that saves leave free for what requests owe when they end. */
-  readonly #endingRecords: number;
+  readonly #saveRoom: SaveRoom;
+  readonly #lostBlocksMax: number;
+  /** Records that loads were offered in this step. */
+  #offered: () => number = () => 0;
   #storeId = 0;
 
   constructor(ports: SchedulerPorts, rules: HitRules) {
@@ -64,8 +64,8 @@ export class Jobs {
     this.#records = new JobRecords(ports.tables);
     this.#held = new HeldBlocks(ports.tables, ports.pool, this.#rows);
     this.#entries = new Int32Array(dimensions.groups);
-    this.#furtherSavePagesMax = furtherSavePagesMax(dimensions);
-    this.#endingRecords = endingSaveRecords(dimensions.jobSlots);
+    this.#saveRoom = new SaveRoom(dimensions);
+    this.#lostBlocksMax = lostBlocksMax(dimensions.blockCount);
   }
 
   /** Takes over a dead scheduler side's live records, as orphans. Once, on a page allocator that has adopted `jobChains`. */
@@ -75,7 +75,7 @@ export class Jobs {
       // Pairs with the stores of a dead scheduler side.
       if (Atomics.load(tables.jobs, tables.job(job) + JOB_LIVE_WORD) === 0) continue;
       this.#records.adopt(job, this.word(job, JOB_SLOT));
-      if (this.isSave(job)) this.#furtherSavePages += this.#rows.furtherPagesOf(job);
+      if (this.isSave(job)) this.#saveRoom.take(this.#rows.furtherPagesOf(job));
       this.#held.adopt(job);
       this.abandon(job);
     }
@@ -83,6 +83,18 @@ export class Jobs {
 
   get quarantine(): Quarantine {
     return this.#held.quarantine;
+  }
+  /** Of loads that the engine does not give back there are too many: no new one starts until some come back. */
+  tooManyLost(): boolean {
+    return this.#held.lost.blocks > this.#lostBlocksMax;
+  }
+  /** `offered`: records that are promised to loads of this step. */
+  reserve(offered: () => number): void {
+    this.#offered = offered;
+  }
+  /** A save may be made as far as records go: the others are for loads. */
+  roomForSave(): boolean {
+    return this.#records.free > this.#offered() && this.#saveRoom.hasRecord();
   }
   freeRecords(): number {
     return this.#records.free;
@@ -142,9 +154,8 @@ export class Jobs {
   /**
    * Writes a save of tokens [fromTokens, tokens), whole blocks. All blocks of the request are pinned, as in vLLM: the row
    * holds the chunks to save first, then those behind them, then those before. NONE when there is no record or no page.
-   * `ending`: the request ends, so that its own row soon makes room for this one's.
    */
-  createSave(slot: number, fromTokens: number, tokens: number, ending: boolean): number {
+  createSave(slot: number, fromTokens: number, tokens: number): number {
     const { blockSize, groups } = this.#ports.tables.dimensions;
     const first = fromTokens / blockSize;
     const chunks = (tokens - fromTokens) / blockSize;
@@ -154,7 +165,7 @@ export class Jobs {
         brokenInvariant("request has fewer blocks than it computes", slot);
       this.#entries[group] = blocks;
     }
-    const job = this.#createSave(slot, first, chunks, 0, ending);
+    const job = this.#createSave(slot, first, chunks, 0);
     if (job === NONE) return NONE;
     this.#write(job, JOB_TOKENS, tokens);
     this.#publish(job, slot);
@@ -171,14 +182,13 @@ export class Jobs {
     tokens: number,
     promptTokens: number,
     puts: BoundaryPuts,
-    ending: boolean,
   ): number {
     const rules = this.#rules;
     for (let group = 0; group < rules.groups.length; group++) {
       const placed = tokens > 0 && rules.groups[group]!.needs !== "state";
       this.#entries[group] = placed ? this.#ports.tables.rowBlocks(slot, group) : 0;
     }
-    const job = this.#createSave(slot, 0, tokens / rules.blockTokens, puts.count, ending);
+    const job = this.#createSave(slot, 0, tokens / rules.blockTokens, puts.count);
     if (job === NONE) return NONE;
     this.#write(job, JOB_TOKENS, tokens);
     this.#write(job, JOB_PROMPT_TOKENS, promptTokens);
@@ -187,13 +197,12 @@ export class Jobs {
     return job;
   }
 
-  #createSave(slot: number, first: number, chunks: number, puts: number, ending: boolean): number {
+  #createSave(slot: number, first: number, chunks: number, puts: number): number {
     const pages = this.#rows.furtherPagesFor(this.#entries, puts);
-    if (!ending && this.#furtherSavePages + pages > this.#furtherSavePagesMax) return NONE;
-    if (!ending && this.#records.free <= this.#endingRecords) return NONE;
+    if (!this.roomForSave() || !this.#saveRoom.fits(pages)) return NONE;
     const job = this.#create(JOB_KIND_SAVE, slot, first, chunks, puts);
     if (job === NONE) return NONE;
-    this.#furtherSavePages += pages;
+    this.#saveRoom.take(pages);
     this.#write(job, JOB_LOCAL_TOKENS, 0);
     this.#write(job, JOB_STORE_ID, this.#storeId);
     this.#storeId = (this.#storeId + 1) | 0;
@@ -214,7 +223,7 @@ export class Jobs {
   }
 
   #freeRecord(job: number): void {
-    if (this.isSave(job)) this.#furtherSavePages -= this.#rows.furtherPagesOf(job);
+    if (this.isSave(job)) this.#saveRoom.giveBack(this.#rows.furtherPagesOf(job));
     // Before its rows go: a successor that finds the record live reads them, and would die of what is half freed.
     this.#records.giveBack(job);
     this.#rows.free(job);
@@ -226,6 +235,11 @@ export class Jobs {
     const blocks = this.#held.abandon(job);
     const generation = this.word(job, JOB_GENERATION);
     this.#ports.trace.record("blocksQuarantined", this.#records.slot(job), generation, job, blocks);
+  }
+  /** A load that its engine does not give back. */
+  lose(job: number): void {
+    this.abandon(job);
+    this.#held.lose(job);
   }
   abandonAll(slot: number): void {
     const records = this.#records;

@@ -116,7 +116,8 @@ export class Loads {
     // One that is not started may never be: its deadline releases it. A cancel would come before its load, which the loader would
     // then pass over as answered, while the worker side waits for an answer.
     if (this.#jobs.word(job, JOB_HANDED_OUT) === 0) return;
-    this.#deadlines.delete(job);
+    // By then the engine is known not to give the blocks back.
+    this.#deadlines.set(job, this.#ports.nowMs() + this.#ports.settings.loadTimeoutMs);
     // One cancel for each job: the loader's mailbox is sized by it.
     if (this.#overdue[job] === 0) this.#cancel(job);
   }
@@ -136,7 +137,10 @@ export class Loads {
       this.#failed(slot);
       return true;
     }
-    if (slot === NONE) return false;
+    if (slot === NONE) {
+      this.#jobs.lose(job);
+      return false;
+    }
     if (this.#overdue[job] === 0) {
       this.#overdue[job] = 1;
       this.#counters.loadTimeouts++;
@@ -147,7 +151,7 @@ export class Loads {
     this.#ports.log.warn({ job, slot }, "the engine does not acknowledge a cancelled load");
     this.#ofSlot[slot] = NONE;
     this.#failed(slot);
-    this.#jobs.abandon(job);
+    this.#jobs.lose(job);
     return true;
   }
 

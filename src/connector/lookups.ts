@@ -118,7 +118,7 @@ export class Lookups {
     if (this.#state[slot] === ANSWERED) this.#state[slot] = IDLE;
   }
 
-  /** What was found is not loaded this time, for want of a job record. It may be offered again while the answer is good. */
+  /** What was found is not loaded this time: no job record, or too many blocks that the engine does not give back. It may be offered again while the answer is good. */
   pushedBack(slot: number): number {
     this.#outcome[slot] = OUTCOME_BACK_PRESSURE;
     return FAILURE_BASE - OUTCOME_BACK_PRESSURE;

@@ -33,16 +33,17 @@ export class Offers {
     this.#lookups = parts.lookups;
     this.#counters = parts.counters;
     this.#specs = new LoadSpecs(ports.tables, parts.rules);
+    this.#jobs.reserve(() => this.#specs.open);
   }
 
-  /** Tokens of the hit beyond `computedTokens`, when they are worth a load; else 0, or a failure when there is no record for it. */
+  /** Tokens of the hit beyond `computedTokens`, when they are worth a load; else 0, or a failure when none can be started. */
   offer(slot: number, computedTokens: number, hitTokens: number): number {
     const need = hitTokens - computedTokens;
     if (need <= 0 || need < this.#ports.settings.minLoadTokens) return 0;
     const specs = this.#specs;
     const records = this.#jobs.freeRecords() - specs.open + (specs.has(slot) ? 1 : 0);
-    if (records > 0 && specs.offer(slot, computedTokens, hitTokens, this.#lookups.tails))
-      return need;
+    const room = records > 0 && !this.#jobs.tooManyLost();
+    if (room && specs.offer(slot, computedTokens, hitTokens, this.#lookups.tails)) return need;
     this.#counters.loadBackPressure++;
     return this.#lookups.pushedBack(slot);
   }

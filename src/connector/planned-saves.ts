@@ -50,12 +50,12 @@ export class PlannedSaves {
   }
 
   /** The save of the first `tokens` tokens, whole blocks, with the request's states of this step. NONE: postponed. */
-  create(slot: number, tokens: number, ending: boolean): number {
+  create(slot: number, tokens: number): number {
     const { trackers } = this.#parts;
     const states = this.#accepted(slot);
     const publish = trackers.publishesTail(slot);
     const computed = trackers.tokenLength(slot);
-    return this.#create(slot, tokens, { publish, states, computed, ending });
+    return this.#create(slot, tokens, { publish, states, computed });
   }
 
   /** Requests of states that no save of the step took with it get one of their own, in turn; NONE when none is left. */
@@ -66,7 +66,7 @@ export class PlannedSaves {
     this.leave(slot);
     if (states.length === 0) return { slot, job: NONE };
     const computed = this.#parts.trackers.tokenLength(slot);
-    const job = this.#create(slot, 0, { publish: false, states, computed, ending: false });
+    const job = this.#create(slot, 0, { publish: false, states, computed });
     if (job === NONE) this.#parts.counters.droppedStates += states.length;
     return { slot, job };
   }
@@ -86,7 +86,6 @@ export class PlannedSaves {
       publish: false,
       states,
       computed: computedTokens,
-      ending: true,
     });
     if (job === NONE) counters.droppedStates += puts.length;
     return job;
@@ -115,12 +114,10 @@ export class PlannedSaves {
       publish,
       states,
       computed,
-      ending,
     }: {
       readonly publish: boolean;
       readonly states: readonly (readonly [number, number, number])[];
       readonly computed: number;
-      readonly ending: boolean;
     },
   ): number {
     const { rules, jobs, hashes, trackers } = this.#parts;
@@ -146,9 +143,9 @@ export class PlannedSaves {
     for (const [group, block, end] of states)
       if (end <= known * rules.hashBlockSize) puts.add(group, block, end);
     if (tokens === 0 && puts.count === 0 && !publish) return NONE;
-    if (jobs.freeRecords() === 0) return NONE;
+    if (!jobs.roomForSave()) return NONE;
     if (!hashes.cover(slot, Math.max(tokens, puts.tokensMax()))) return NONE;
-    const job = jobs.createPlannedSave(slot, tokens, trackers.prefillEnd(slot), puts, ending);
+    const job = jobs.createPlannedSave(slot, tokens, trackers.prefillEnd(slot), puts);
     if (job !== NONE) this.leave(slot);
     return job;
   }

@@ -11,6 +11,8 @@ export class PoolGate {
   #paused = false;
   /** As seen last: a reset that another process or the HTTP server has asked for. */
   #heldBack = false;
+  /** Resets that were seen to begin. */
+  pauses = 0;
 
   constructor(
     ports: Pick<SchedulerPorts, "readMembership">,
@@ -24,7 +26,10 @@ export class PoolGate {
   refusal(): number {
     const membership = this.#ports.readMembership?.() ?? MEMBERSHIP_OPEN;
     const heldBack = membership === MEMBERSHIP_PAUSED;
-    if (heldBack && !this.#heldBack) this.#lookups.forgetAnswers();
+    if (heldBack && !this.#heldBack) {
+      this.pauses++;
+      this.#lookups.forgetAnswers();
+    }
     this.#heldBack = heldBack;
     const refusal = membershipRefusal(membership);
     return refusal === OUTCOME_NONE && this.#paused ? OUTCOME_CANCELLED : refusal;
@@ -38,6 +43,7 @@ export class PoolGate {
   /** For a reset: until `resume` nothing is looked up or saved, and what was found before does not count any more. */
   pause(): void {
     this.#paused = true;
+    this.pauses++;
     this.#lookups.forgetAnswers();
   }
   resume(): void {

@@ -84,9 +84,10 @@ export interface ConnectorCounters {
   postponedSaves: number;
   /** Boundary states not saved: no job, no pages, or no hash that names them. */
   droppedStates: number;
-  /** Requests that ended before what they owed could be saved: no job, no pages, no hashes, or the pool is not open. */
+  /** Left out saves that were made after their request had ended; and those that were given up. */
+  savesAfterEnd: number;
   lostSaves: number;
-  /** Hits not offered because no job record was free: OUTCOME_BACK_PRESSURE. */
+  /** Hits not offered because no load could be started: OUTCOME_BACK_PRESSURE. */
   loadBackPressure: number;
 }
 
@@ -101,6 +102,7 @@ export function createCounters(): ConnectorCounters {
     failedLoads: 0,
     postponedSaves: 0,
     droppedStates: 0,
+    savesAfterEnd: 0,
     lostSaves: 0,
     loadBackPressure: 0,
   };

@@ -1,6 +1,6 @@
 import { brokenInvariant } from "../errors.ts";
 
-/** Distinct blocks that only jobs without a request hold: an engine may still read or write them. */
+/** Distinct blocks that only jobs of one kind without a request hold: an engine may still read or write them. */
 export class Quarantine {
   readonly #holds: Int32Array;
   #blocks = 0;

@@ -1,15 +1,18 @@
 import { OUTCOME_CANCELLED, OUTCOME_HIT, OUTCOME_NONE } from "../actors/messages.ts";
 import { JOB_CHUNK_FIRST, JOB_GENERATION, NONE } from "../blocks/layout.ts";
-import { brokenInvariant, MooncakeKvError } from "../errors.ts";
+import { brokenInvariant } from "../errors.ts";
 import type { Deadlines } from "../blocks/deadlines.ts";
 import type { Hashes } from "./hashes.ts";
 import type { BoundaryState, ConnectorMetadata } from "./hooks.ts";
 import type { Jobs } from "./jobs.ts";
 import type { Loads } from "./loads.ts";
 import type { HitRules } from "../keys/coordinator/hit-rules.ts";
+import { createConnectorMetadata } from "./outputs.ts";
+import { OwedSaves } from "./owed-saves.ts";
 import { checkState, PlannedSaves } from "./planned-saves.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
 import type { PoolGate } from "./pool-gate.ts";
+import { checkRowBlocks } from "./step-blocks.ts";
 import type { Trackers } from "./trackers.ts";
 import type { Unstarted } from "./unstarted.ts";
 
@@ -27,7 +30,10 @@ export class Saves {
   readonly #gate: PoolGate;
   /** null where saves follow from chunk numbers alone. */
   readonly #planned: PlannedSaves | null;
-  /** Saves of requests that have ended, for the next step. */
+  /** Of requests that have ended. */
+  readonly owed: OwedSaves;
+  readonly #owedMetadata: ConnectorMetadata;
+  /** Final states of requests that have ended, for the next step. */
   readonly #final: number[] = [];
   /** In the order of the calls; a slot that leaves before the step is closed is NONE. */
   readonly #slots: Int32Array;
@@ -64,6 +70,8 @@ export class Saves {
     this.#rules = parts.rules;
     this.#gate = parts.gate;
     this.#planned = parts.rules.uniform ? null : new PlannedSaves(ports, parts);
+    this.owed = new OwedSaves(ports, parts);
+    this.#owedMetadata = createConnectorMetadata(ports.tables.dimensions.jobSlots);
     this.#slots = new Int32Array(requestSlots);
     this.#computed = new Int32Array(requestSlots);
     this.#tokens = new Int32Array(requestSlots);
@@ -89,11 +97,8 @@ export class Saves {
   finalStates(slot: number, states: readonly BoundaryState[], computedTokens: number): void {
     if (this.#planned === null || this.#saverGone || this.#gate.refusal() !== OUTCOME_NONE) return;
     const job = this.#planned.createFinal(slot, states, computedTokens);
-    if (job !== NONE && this.#admitted(job)) this.#startLater(job);
-  }
-
-  /** With the next step. A loop that builds no more steps never starts it: its deadline releases it then. */
-  #startLater(job: number): void {
+    if (job === NONE || !this.#admitted(job)) return;
+    // A loop that builds no more steps never starts it: its deadline releases it then.
     this.#deadlines.set(job, this.#ports.nowMs() + this.#ports.settings.saveTimeoutMs);
     this.#final.push(job);
   }
@@ -115,22 +120,38 @@ export class Saves {
     this.#built = 0;
   }
 
-  /**
-   * The request ends: what had to be left out of its steps, for want of records or pages, gets a job now, while it has its blocks.
-   * Call before `leave`.
-   */
-  requestEnds(slot: number, computedTokens: number | undefined): void {
-    const due = this.#saverGone ? NONE : this.#trackers.ending(slot, computedTokens);
-    if (due === NONE) return;
-    const open = this.#gate.refusal() === OUTCOME_NONE;
-    const job = open ? this.#create(slot, due, true) : NONE;
-    if (job !== NONE && this.#admitted(job)) this.#startLater(job);
-    else this.#counters.lostSaves++;
+  /** See SchedulerHooks.requestFinished: true when the row is kept for a save that is still due. Call before `leave`. */
+  keep(slot: number, computedTokens: number | undefined, lendsRow: boolean): boolean {
+    if (this.#saverGone || this.#trackers.ending(slot, computedTokens) === NONE) return false;
+    if (lendsRow) return this.owed.keep(slot);
+    this.#counters.lostSaves++;
+    return false;
+  }
+
+  /** See SchedulerHooks.settleSaves. */
+  settle(visit: (slot: number) => void): ConnectorMetadata | null {
+    if (this.owed.size === 0) return null;
+    const metadata = this.#owedMetadata;
+    metadata.saveCount = 0;
+    this.owed.settle((slot) => this.#makeOwed(slot, metadata), visit);
+    return metadata.saveCount === 0 ? null : metadata;
+  }
+
+  #makeOwed(slot: number, metadata: ConnectorMetadata): number {
+    const due = this.#trackers.ending(slot, this.#trackers.tokenLength(slot));
+    const job = due === NONE ? NONE : this.#newJob(slot, due);
+    if (job === NONE) return NONE;
+    this.#trackers.saved(slot, due);
+    if (!this.#admitted(job)) return NONE;
+    this.#jobs.abandon(job);
+    this.#hand(job, metadata, this.#ports.nowMs() + this.#ports.settings.saveTimeoutMs);
+    return job;
   }
 
   /** The saver was given up: no job is made any more. */
   saverGone(): void {
     this.#saverGone = true;
+    this.owed.loseAll();
   }
 
   /**
@@ -188,7 +209,7 @@ export class Saves {
     const due = this.#trackers.scheduled(slot, computed, this.#tokens[index]!, loading);
     if (due === NONE) return;
     if (this.#gate.refusal() !== OUTCOME_NONE) return this.#trackers.postponed(slot);
-    const job = this.#create(slot, due, false);
+    const job = this.#create(slot, due);
     if (job !== NONE && this.#admitted(job)) this.#hand(job, metadata, deadline);
   }
 
@@ -206,21 +227,7 @@ export class Saves {
     const loading = this.#loads.of(slot) !== NONE;
     const computed = this.#computed[index]!;
     const tokens = this.#trackers.foresee(slot, computed, this.#tokens[index]!, loading);
-    const group = this.#rules.groups.findIndex(
-      (rule, index) =>
-        rule.needs !== "state" &&
-        tables.rowBlocks(slot, index) * rule.spanTokens < Math.max(0, tokens),
-    );
-    if (group < 0) return;
-    const blocks = tables.rowBlocks(slot, group);
-    const needed = tokens / this.#rules.groups[group]!.spanTokens;
-    throw new MooncakeKvError({
-      code: "INVALID_VALUE",
-      field: "scheduled",
-      value: { request: requestName?.(slot) ?? slot, blocks, needed },
-      problem: "the request has fewer blocks than it computes",
-      remedy: "Name all its blocks before or with the step that computes them.",
-    });
+    checkRowBlocks(tables, this.#rules, slot, tokens, requestName?.(slot) ?? slot);
   }
 
   /** A loop whose step was refused does not run it: a save of it would put blocks into the pool that nobody computed. */
@@ -259,11 +266,8 @@ export class Saves {
       this.#trackers.saveFailed(slot, first * this.#ports.tables.dimensions.blockSize);
   }
 
-  #create(slot: number, tokens: number, ending: boolean): number {
-    const job =
-      this.#planned === null
-        ? this.#createChunks(slot, tokens, ending)
-        : this.#planned.create(slot, tokens, ending);
+  #create(slot: number, tokens: number): number {
+    const job = this.#newJob(slot, tokens);
     if (job === NONE) {
       // The high-water mark stays where it is, so the next step tries again.
       this.#counters.postponedSaves++;
@@ -271,8 +275,12 @@ export class Saves {
     } else this.#trackers.saved(slot, tokens);
     return job;
   }
-  #createChunks(slot: number, tokens: number, ending: boolean): number {
-    if (this.#jobs.freeRecords() === 0 || !this.#hashes.cover(slot, tokens)) return NONE;
-    return this.#jobs.createSave(slot, this.#trackers.saveStart(slot), tokens, ending);
+  #newJob(slot: number, tokens: number): number {
+    if (this.#planned === null) return this.#createChunks(slot, tokens);
+    return this.#planned.create(slot, tokens);
+  }
+  #createChunks(slot: number, tokens: number): number {
+    if (!this.#jobs.roomForSave() || !this.#hashes.cover(slot, tokens)) return NONE;
+    return this.#jobs.createSave(slot, this.#trackers.saveStart(slot), tokens);
   }
 }

@@ -177,11 +177,20 @@ export class SchedulerSide implements SchedulerHooks {
     this.#beginLife(slot);
   }
 
-  requestFinished(slot: number, computedTokens?: number): void {
+  requestFinished(slot: number, computedTokens?: number, lendsRow = false): boolean {
     if (this.#live[slot] === 0) brokenInvariant("request is finished twice", slot);
     this.#live[slot] = 0;
-    this.#saves.requestEnds(slot, computedTokens);
-    this.#leave(slot);
+    const kept = this.#saves.keep(slot, computedTokens, lendsRow);
+    // What is kept goes on by what is known of the request.
+    this.#leave(slot, kept);
+    return kept;
+  }
+
+  settleSaves(visit: (slot: number) => void): ConnectorMetadata | null {
+    return this.#saves.settle(visit);
+  }
+  giveWay(visit: (slot: number) => void): boolean {
+    return this.#saves.owed.giveWay(visit);
   }
 
   buildMetadata(): ConnectorMetadata {
@@ -205,7 +214,8 @@ export class SchedulerSide implements SchedulerHooks {
 
   inFlight(slot: number): number {
     const hashing = this.#hashes.pending(slot) ? 1 : 0;
-    return hashing + this.#lookups.outstanding(slot) + this.#jobs.ofSlot(slot);
+    const owed = this.#saves.owed.has(slot) ? 1 : 0;
+    return hashing + owed + this.#lookups.outstanding(slot) + this.#jobs.ofSlot(slot);
   }
   quarantinedBlocks(): number {
     return this.#jobs.quarantine.blocks;
@@ -229,7 +239,8 @@ export class SchedulerSide implements SchedulerHooks {
   }
 
   nextDeadlineMs(): number {
-    return Math.min(this.#lookups.nextDeadlineMs(), this.#ends.nextDeadlineMs());
+    const owed = this.#saves.owed.nextDeadlineMs();
+    return Math.min(owed, this.#lookups.nextDeadlineMs(), this.#ends.nextDeadlineMs());
   }
 
   expire(visit: (slot: number, loadLost: boolean) => void): void {
@@ -237,11 +248,11 @@ export class SchedulerSide implements SchedulerHooks {
     this.#ends.expire(visit);
   }
 
-  #leave(slot: number): void {
+  #leave(slot: number, keepsTracker = false): void {
     this.#offers.drop(slot);
     this.#loads.leave(slot);
     this.#lookups.reset(slot);
-    this.#trackers.reset(slot);
+    if (!keepsTracker) this.#trackers.reset(slot);
     this.#saves.leave(slot);
   }
 

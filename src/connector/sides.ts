@@ -94,6 +94,14 @@ export class ConnectorSides {
     for (const worker of this.workers) worker.startSaves(metadata);
   }
 
+  /** Makes and starts the saves that ended requests still owe; visits the slots that wait for none any more. */
+  settleSaves(visit: (slot: number) => void): void {
+    const metadata = this.hooks.settleSaves(visit);
+    if (metadata === null) return;
+    // Their steps are over; that of another step is not.
+    for (const worker of this.workers) worker.startSaves(metadata);
+  }
+
   /** Valid until the next call. */
   collect(): ConnectorOutput {
     clearConnectorOutput(this.#merged);

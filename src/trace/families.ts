@@ -138,15 +138,19 @@ export const COUNTER_FAMILIES = {
   ),
   loadBackPressure: counter(
     "mooncake_kv_load_back_pressure_total",
-    "Hits that were not loaded because all job records were in use: outcome BACK_PRESSURE.",
+    "Hits for which no load could be started: outcome BACK_PRESSURE.",
   ),
   postponedSaves: counter(
     "mooncake_kv_saves_postponed_total",
-    "Saves left for a later step because all job records or pages were in use, or hashes were not there yet.",
+    "Saves left for later because all job records or pages were in use, or hashes were not there yet.",
+  ),
+  savesAfterEnd: counter(
+    "mooncake_kv_saves_after_end_total",
+    "Saves left for later that were made after their request had ended.",
   ),
   lostSaves: counter(
     "mooncake_kv_saves_lost_total",
-    "Requests that ended before what they owed could be saved.",
+    "Saves left for later that were given up after their request had ended.",
   ),
   lookups: counter("mooncake_kv_lookups_total", "Pool lookups by how they ended.", OUTCOME),
   lookupRpc: counter(

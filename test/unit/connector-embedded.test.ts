@@ -9,6 +9,55 @@ import { EmbeddedLoop } from "./embedded-loop.ts";
 
 const PROMPT = Int32Array.from({ length: 100 }, (_, index) => index);
 
+describe("a request that ends while its save is left out", () => {
+  test("is saved when other saves end, without another step, and nothing is left", () => {
+    const loop = new EmbeddedLoop();
+    const { scheduler, worker } = loop.connector;
+    const ids = Array.from({ length: 7 }, (_, index) => `request ${index}`);
+    const prompt = PROMPT.subarray(0, 32);
+    const run = (from: number): void =>
+      loop.step(
+        ids.map((id, index) => ({
+          id,
+          numComputedTokens: from,
+          numScheduledTokens: 16,
+          newBlockIds: [[1 + 2 * index + from / 16]],
+        })),
+      );
+    for (const id of ids) scheduler.addRequest(id, prompt, { maxTokens: 2 });
+    loop.hash(2);
+    // Of 14 saves the job table has room for 12.
+    for (const from of [0, 16]) run(from);
+    for (const id of ids) scheduler.requestFinished(id);
+    expect(loop.pins()).toEqual(Array.from({ length: 14 }, (_, index) => index + 1));
+    expect(loop.save()).toBe(12);
+    scheduler.updateConnectorOutput(worker.getFinished());
+    expect(loop.save()).toBe(2);
+    scheduler.updateConnectorOutput(worker.getFinished());
+    expect(loop.pins()).toEqual([]);
+    expect(loop.connector.gauges().counters).toMatchObject({ savesAfterEnd: 2, lostSaves: 0 });
+    expect(loop.connector.idle()).toBe(true);
+  });
+
+  test("is not saved when the loop names it as finished in a step, because it has freed the blocks by then", () => {
+    const loop = new EmbeddedLoop();
+    const { scheduler } = loop.connector;
+    scheduler.addRequest("one", PROMPT, { maxTokens: 2 });
+    // Its hashes are not there yet.
+    loop.step([
+      {
+        id: "one",
+        numComputedTokens: 0,
+        numScheduledTokens: 96,
+        newBlockIds: [[1, 2, 3, 4, 5, 6]],
+      },
+    ]);
+    scheduler.buildConnectorMeta({ scheduled: [], finished: ["one"] });
+    expect(loop.pins()).toEqual([]);
+    expect(loop.connector.gauges().counters.lostSaves).toBe(1);
+  });
+});
+
 describe("the vLLM-named face", () => {
   test("miss, save, hit, load, end: nothing is left", () => {
     const loop = new EmbeddedLoop();

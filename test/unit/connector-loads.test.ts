@@ -5,12 +5,13 @@
 import { describe, expect, test } from "vitest";
 import { JOB_LOCAL_TOKENS, JOB_TOKENS, NONE } from "../../src/blocks/layout.ts";
 import {
+  OUTCOME_BACK_PRESSURE,
   OUTCOME_CANCELLED,
   OUTCOME_ENGINE_ERROR,
   OUTCOME_HIT,
   OUTCOME_TIMEOUT,
 } from "../../src/actors/messages.ts";
-import { FAILURE_BASE } from "../../src/connector/hooks.ts";
+import { FAILURE_BASE, IN_FLIGHT } from "../../src/connector/hooks.ts";
 import { ConnectorBench } from "./connector-bench.ts";
 import { apply, BLOCKS, loadDone, startLoad, startSave } from "./connector-steps.ts";
 
@@ -118,6 +119,34 @@ describe("loads", () => {
     expect([output.badChunks[0], output.loadOutcomes[0]]).toEqual([1, OUTCOME_TIMEOUT]);
     expect(bench.hooks.outcome(slot)).toBe(OUTCOME_TIMEOUT);
     expect(bench.hooks.nextDeadlineMs()).toBe(Infinity);
+  });
+
+  test("loads that their engine does not give back keep others from loading in the end, by a name of its own", () => {
+    for (const aborted of [false, true]) {
+      const bench = new ConnectorBench({ dimensions: { blockCount: 17 } });
+      const slot = bench.addRequest(100);
+      const job = startLoad(bench, slot, 96);
+      const other = bench.addRequest(100);
+      if (aborted) bench.hooks.requestFinished(slot);
+      expect(bench.hooks.matchedTokens(other, 0)).toBe(IN_FLIGHT);
+      bench.answerHit(other, 64);
+      // It may still be answered, so nobody is kept from anything.
+      expect(bench.hooks.matchedTokens(other, 0)).toBe(64);
+      bench.hooks.buildMetadata();
+      for (const now of [30_000, 60_000]) {
+        bench.nowMs = now;
+        bench.hooks.expire(() => undefined);
+      }
+      const late = bench.addRequest(100);
+      bench.hooks.matchedTokens(late, 0);
+      bench.answerHit(late, 64);
+      expect(bench.hooks.matchedTokens(late, 0)).toBe(FAILURE_BASE - OUTCOME_BACK_PRESSURE);
+      expect(bench.hooks.outcome(late)).toBe(OUTCOME_BACK_PRESSURE);
+      if (!aborted) bench.hooks.preempted(slot);
+      loadDone(bench, job, OUTCOME_CANCELLED, 0);
+      apply(bench);
+      expect(bench.hooks.matchedTokens(late, 0)).toBe(64);
+    }
   });
 
   test("an engine that never acknowledges loses the request, not the blocks", () => {

@@ -48,7 +48,7 @@ describe("a step that is refused", () => {
 
   test("a pin that throws leaves no job of the step, in no group, and the saves are still due", () => {
     for (const pins of [0, 1, 2, 3]) {
-      const bench = new ConnectorBench({ dimensions: { groups: 2, jobSlots: 2 } });
+      const bench = new ConnectorBench({ dimensions: { groups: 2, jobSlots: 3 } });
       const slots = [bench.addRequest(64), bench.addRequest(64)];
       for (const slot of slots) {
         bench.setRows(slot, [BLOCKS.slice(0, 4), BLOCKS.slice(3, 7)]);

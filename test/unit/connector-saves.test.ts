@@ -69,59 +69,6 @@ describe("saves", () => {
     expect(bench.hooks.counters.postponedSaves).toBe(1);
   });
 
-  describe("a request that ends and still owes a save", () => {
-    /** No record is free when the step that computes the rest of the prompt is built. */
-    function owing(): { bench: ConnectorBench; slot: number; free: () => void } {
-      const bench = new ConnectorBench({ dimensions: { jobSlots: 4 } });
-      const slot = bench.addRequest(112);
-      const others = [0, 1, 2].map(() => startSave(bench, bench.addRequest(64), 64));
-      expect(others).not.toContain(NONE);
-      bench.setRow(slot, BLOCKS.slice(0, 7));
-      bench.hooks.scheduled(slot, 0, 112);
-      expect(bench.hooks.buildMetadata().saveCount).toBe(0);
-      const free = (): void => {
-        for (const job of others) saveDone(bench, job);
-        apply(bench);
-      };
-      return { bench, slot, free };
-    }
-
-    test("saves it with the next step, and holds blocks and slot until that is reported", () => {
-      const { bench, slot } = owing();
-      bench.hooks.stepRan();
-      bench.hooks.requestFinished(slot);
-      const metadata = bench.hooks.buildMetadata();
-      expect(metadata.saveCount).toBe(1);
-      const job = metadata.saves[0]!;
-      expect(bench.chunks(job)).toEqual({ first: 0, count: 7 });
-      expect(bench.hooks.inFlight(slot)).toBe(1);
-      bench.sides.startSaves(metadata);
-      saveDone(bench, job);
-      apply(bench);
-      expect([bench.hooks.inFlight(slot), bench.hooks.counters.lostSaves]).toEqual([0, 0]);
-    });
-
-    test("saves only what is known to be computed: a step that no model ran left nothing in its blocks", () => {
-      const { bench, slot } = owing();
-      bench.hooks.requestFinished(slot);
-      expect(bench.hooks.buildMetadata().saveCount).toBe(0);
-    });
-
-    test("saves up to the token that the scheduler names", () => {
-      const { bench, slot } = owing();
-      bench.hooks.requestFinished(slot, 70);
-      const metadata = bench.hooks.buildMetadata();
-      expect(bench.chunks(metadata.saves[0]!)).toEqual({ first: 0, count: 4 });
-    });
-
-    test("counts what it could not save", () => {
-      const { bench, slot } = owing();
-      startLoad(bench, bench.addRequest(64), 32);
-      bench.hooks.requestFinished(slot, 112);
-      expect(bench.hooks.counters.lostSaves).toBe(1);
-    });
-  });
-
   test("job table full: loads are not offered, and offers of one step count", () => {
     const bench = new ConnectorBench({ dimensions: { jobSlots: 2 } });
     const [one, two, three] = [bench.addRequest(100), bench.addRequest(100), bench.addRequest(100)];

@@ -88,6 +88,7 @@ describe("metrics", () => {
       "vllm:kv_offload_lookup_async_delay_seconds": "histogram",
       mooncake_kv_load_back_pressure_total: "counter",
       mooncake_kv_saves_postponed_total: "counter",
+      mooncake_kv_saves_after_end_total: "counter",
       mooncake_kv_saves_lost_total: "counter",
       mooncake_kv_lookups_total: "counter",
       mooncake_kv_lookup_rpc_total: "counter",

@@ -8,7 +8,7 @@ import {
   STATE_PARKED_LOOKUP,
   STATE_RUNNING,
 } from "./request-states.ts";
-import { localHits, park, reuses } from "./requests.ts";
+import { localHits, park, release, reuses } from "./requests.ts";
 import { scheduleNext, setComputed, stepHasRoom } from "./sequences.ts";
 
 /**
@@ -62,7 +62,8 @@ function consider(core: SchedulerCore, slot: number): number {
     park(core, slot, STATE_PARKED_LOOKUP, PARKED_FOR_LOOKUP);
     return PARKED;
   }
-  if (!fits(core, slot)) return STOP;
+  while (!fits(core, slot))
+    if (core.connector?.hooks.giveWay((gone) => release(core, gone)) !== true) return STOP;
   if (found.external > 0) {
     const verdict = loadVerdict(core, slot);
     if (verdict === BLOCKED) return core.states.overtaken[slot]! < OVERTAKEN_MAX ? BLOCKED : STOP;

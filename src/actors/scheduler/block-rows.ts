@@ -112,8 +112,8 @@ export class BlockRows {
     return true;
   }
 
-  /** Lets go of all blocks, last first, and of the row's pages. Does nothing without a row. */
-  close(slot: number): void {
+  /** Lets go of all blocks, last first, and of the row's pages, unless another keeps these. Does nothing without a row. */
+  close(slot: number, lent = false): void {
     const page = this.#page(slot, 0);
     if (page === NONE) return;
     const blocks = this.#states.blocks[slot]!;
@@ -123,9 +123,10 @@ export class BlockRows {
       for (let block = 0; block < blocks; block++)
         this.#ids[block] = this.#tables.blocks.words[cursor.advance()]!;
       for (let block = blocks - 1; block >= 0; block--) this.#allocator.release(this.#ids[block]!);
-      this.#pages.free(first);
+      if (!lent) this.#pages.free(first);
     }
-    this.#clear(slot);
+    if (lent) this.#states.blocks[slot] = 0;
+    else this.#clear(slot);
   }
 
   /** Enters blocks [from, to) of the request, whose bytes are final, into the local prefix cache. */

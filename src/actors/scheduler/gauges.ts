@@ -20,5 +20,6 @@ export function updateGauges(core: SchedulerCore): void {
   counters.quarantinedBlocks = hooks.quarantinedBlocks();
   counters.loadBackPressure = hooks.counters.loadBackPressure;
   counters.postponedSaves = hooks.counters.postponedSaves;
+  counters.savesAfterEnd = hooks.counters.savesAfterEnd;
   counters.lostSaves = hooks.counters.lostSaves;
 }

@@ -31,6 +31,8 @@ export interface ConnectorPort {
   startLoads(metadata: ConnectorMetadata): void;
   /** wait_for_save on every worker side: starts, never waits. The step that computed the blocks is over. */
   startSaves(metadata: ConnectorMetadata): void;
+  /** Makes and starts the saves that ended requests still owe; visits the slots that wait for none any more. */
+  settleSaves(visit: (slot: number) => void): void;
   /** get_finished over all worker sides, merged. Valid until the next call. */
   collect(): ConnectorOutput;
 }

@@ -156,11 +156,14 @@ function whyParked(state: number): number {
   return state === STATE_PARKED_LOOKUP ? PARKED_FOR_LOOKUP : PARKED_FOR_LOAD;
 }
 
-/** Gives all blocks back. What a job has pinned stays out of the free queue until the job is done. */
-export function dropBlocks(core: SchedulerCore, slot: number): void {
+/**
+ * Gives all blocks back. What a job has pinned stays out of the free queue until the job is done. `rowLent`: the connector keeps the
+ * row, for a save that is still due.
+ */
+export function dropBlocks(core: SchedulerCore, slot: number, rowLent = false): void {
   const { states } = core;
   core.promise(slot, 0);
-  core.rows.close(slot);
+  core.rows.close(slot, rowLent);
   states.computedTokens[slot] = 0;
   states.cachedBlocks[slot] = 0;
   core.tables.requests[core.tables.request(slot) + REQUEST_COMPUTED_TOKENS] = 0;
@@ -186,12 +189,8 @@ export function finish(core: SchedulerCore, slot: number, reason: number): void 
   else if (list?.has(slot) === true) list.remove(slot);
   if (state === STATE_PARKED_LOAD) leaveLoad(core, slot);
   const lookupOutcome = connector === null ? OUTCOME_NONE : connector.hooks.outcome(slot);
-  if (connector !== null) {
-    connector.hooks.requestFinished(slot, states.computedTokens[slot]);
-    // What it still owes is saved with the next step, even an empty one.
-    core.metadataOpen = true;
-  }
-  dropBlocks(core, slot);
+  const lent = connector?.hooks.requestFinished(slot, states.computedTokens[slot], true) === true;
+  dropBlocks(core, slot, lent);
   context.send(ACTOR_FRONT_END, {
     kind: "requestFinished",
     slot,

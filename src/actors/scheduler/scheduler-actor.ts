@@ -79,6 +79,7 @@ export class SchedulerActor implements Actor {
     if (!core.recovering) {
       takeConnectorOutput(core);
       expire(core);
+      settleSaves(core);
       schedule(core);
     }
     updateGauges(core);
@@ -217,6 +218,14 @@ function expire(core: SchedulerCore): void {
       unpark(core, slot);
       makeReady(core, slot);
     } else if (states.state[slot] === STATE_PARKED_LOAD) abandonLoad(core, slot);
+  });
+}
+
+/** What ended requests owe is saved as soon as there is room. */
+function settleSaves(core: SchedulerCore): void {
+  core.connector?.settleSaves((slot) => {
+    core.admissionDue = true;
+    release(core, slot);
   });
 }
 

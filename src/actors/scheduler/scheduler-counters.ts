@@ -26,6 +26,7 @@ export interface SchedulerCounters {
   /** The connector's: see ConnectorCounters. */
   loadBackPressure: number;
   postponedSaves: number;
+  savesAfterEnd: number;
   lostSaves: number;
   /** Waits for hashes that took too long: the request went on without reuse. */
   hashTimeouts: number;
@@ -67,6 +68,7 @@ export function createSchedulerCounters(): SchedulerCounters {
     loadsRefused: 0,
     loadBackPressure: 0,
     postponedSaves: 0,
+    savesAfterEnd: 0,
     lostSaves: 0,
     hashTimeouts: 0,
     staleMessages: 0,
@@ -108,6 +110,7 @@ export class CounterPublisher {
     this.#add(COUNTERS.preemptions, "preemptions", counters);
     this.#add(COUNTERS.loadBackPressure, "loadBackPressure", counters);
     this.#add(COUNTERS.postponedSaves, "postponedSaves", counters);
+    this.#add(COUNTERS.savesAfterEnd, "savesAfterEnd", counters);
     this.#add(COUNTERS.lostSaves, "lostSaves", counters);
     this.#add(COUNTERS.staleMessages + ACTOR_SCHEDULER, "staleMessages", counters);
     const block = this.#block;

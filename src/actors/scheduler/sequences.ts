@@ -1,6 +1,6 @@
 import { NONE, REQUEST_COMPUTED_TOKENS } from "../../blocks/layout.ts";
 import type { SchedulerCore } from "./core.ts";
-import { preempt, reuses } from "./requests.ts";
+import { preempt, release, reuses } from "./requests.ts";
 
 /** Sequences of the step that is being filled. */
 
@@ -41,6 +41,7 @@ export function scheduleNext(core: SchedulerCore, slot: number): boolean {
 /** Makes the row long enough, by preemption where need be; returns for how many of the tokens it is. */
 function withBlocks(core: SchedulerCore, slot: number, computed: number, tokens: number): number {
   while (!grow(core, slot, core.blocksFor(computed + tokens))) {
+    if (core.connector?.hooks.giveWay((gone) => release(core, gone)) === true) continue;
     const victim = lastCome(core, slot);
     if (victim === NONE) return growAsFarAsPossible(core, slot, computed, tokens);
     preempt(core, victim);

@@ -154,7 +154,15 @@ export class Attached {
     this.#inbox.wait(timeoutMs);
   }
 
+  /** What ended requests owe is saved as soon as there is room. */
+  settleSaves(): void {
+    this.sides.settleSaves(() => undefined);
+    this.flush();
+    this.releaseDrained();
+  }
+
   expire(): void {
+    this.settleSaves();
     const { hooks } = this.sides;
     if (hooks.nextDeadlineMs() > this.nowMs()) return;
     hooks.expire((slot, loadLost) => {

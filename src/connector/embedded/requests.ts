@@ -150,10 +150,10 @@ export class EmbeddedRequests {
     Atomics.store(words, at + REQUEST_OUTPUT_TOKENS_WORD, output + tokens.length);
   }
 
-  /** The id is free again at once; the slot when nothing of it is in flight. */
-  finished(id: string, slot: number): void {
+  /** The id is free again at once; the slot when nothing of it is in flight. `rowLent`: the connector keeps the row, for a save. */
+  finished(id: string, slot: number, rowLent: boolean): void {
     this.#slotOfId.delete(id);
-    this.clearRow(slot);
+    if (!rowLent) this.clearRow(slot);
     this.#draining.add(slot);
   }
 

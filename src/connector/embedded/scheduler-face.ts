@@ -131,7 +131,9 @@ export class SchedulerFace {
   buildConnectorMeta(step: SchedulerStep): ConnectorMetadata {
     const { requests, sides, tables } = this.#attached.enter();
     checkStep(step, tables.dimensions);
-    for (const id of step.finished ?? []) if (requests.slot(id) !== NONE) this.requestFinished(id);
+    // The loop has freed their blocks by now, so what they owe cannot be saved any more.
+    for (const id of step.finished ?? [])
+      if (requests.slot(id) !== NONE) this.#finish(id, requests.slot(id), false);
     for (const id of step.preempted ?? []) {
       const slot = this.#slot(id);
       if (slot === NONE) continue;
@@ -157,6 +159,7 @@ export class SchedulerFace {
     const { sides } = this.#attached.enter();
     checkRecord(finished, "finished");
     sides.hooks.applyOutput(this.#attached.checkOutput(finished.output));
+    this.#attached.settleSaves();
     this.#attached.releaseDrained();
   }
 
@@ -174,10 +177,14 @@ export class SchedulerFace {
       if (blockIds !== undefined) requests.setRow(slot, blockIds);
       sides.hooks.finalStates(slot, final.states, final.numComputedTokens);
     }
-    sides.hooks.requestFinished(slot);
-    requests.finished(id, slot);
-    this.#attached.releaseDrained();
+    this.#finish(id, slot, true);
+    this.#attached.settleSaves();
     return [false, null];
+  }
+
+  #finish(id: string, slot: number, holdsBlocks: boolean): void {
+    const { requests, sides } = this.#attached;
+    requests.finished(id, slot, sides.hooks.requestFinished(slot, undefined, holdsBlocks));
   }
 
   /** How the request's lookup or load ended: HIT, MISS, TIMEOUT, ENGINE_ERROR, ENGINE_DOWN, ... or NONE. */
