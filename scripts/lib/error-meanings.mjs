@@ -174,6 +174,16 @@ export const ENGINE_CODES = {
     "",
     "Raise the limit of locked memory, or use tcp.",
   ],
+  OBJECT_HAS_LEASE: [
+    "A put finds a value that was refused, and that a reader has leased: it cannot be replaced yet.",
+    "Put.",
+    "Nothing: a lease lasts 10 s, and the next save replaces it.",
+  ],
+  VALUE_UNREADABLE: [
+    "The pool has the key and cannot read its bytes, now and hereafter.",
+    "Get.",
+    "Compute; look at the owner that holds it.",
+  ],
   TIMED_OUT: [
     "A call was not answered in time; it may go on.",
     "",
