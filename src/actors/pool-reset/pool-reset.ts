@@ -20,6 +20,8 @@ export interface PoolResetParts extends ResetScopeInput {
 }
 
 const DRAIN_POLL_MS = 5;
+/** A load that had begun leases its keys anew, for longer than the leases that it was found by. */
+const QUIET_MS = 2_000;
 const KEYS_POLL_MS = 250;
 
 /**
@@ -66,7 +68,9 @@ async function removeRounds(
   leftMs: () => number,
 ): Promise<ResetAnswer> {
   const { nowMs } = parts;
+  const quietMs = keepChecksums ? QUIET_MS : 0;
   let probe: LeaseProbe | null = null;
+  let quietSinceMs = Infinity;
   let removedKeys = 0;
   for (let round = 0; ; round++) {
     const roundBeganMs = nowMs();
@@ -79,8 +83,10 @@ async function removeRounds(
     if (!answer.ok) return engineFailed(answer);
     const { removed, kept } = answer.value;
     removedKeys += removed;
-    // An engine that does not tell what stays: with leases over, what a round does not find is not there.
-    if (kept === 0 || (kept === null && removed === 0 && leasesOver))
+    if (!leasesOver || removed > 0) quietSinceMs = Infinity;
+    else quietSinceMs = Math.min(quietSinceMs, roundBeganMs);
+    // An engine that does not tell what stays: with leases over, what rounds do not find is not there.
+    if (kept === 0 || (kept === null && nowMs() >= quietSinceMs + quietMs))
       return { acknowledged: true, removedKeys };
     if (kept === null && keepChecksums)
       probe ??= await LeaseProbe.make(parts, leaseProbeKey(parts), leftMs());
