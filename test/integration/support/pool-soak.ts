@@ -107,6 +107,9 @@ export class PoolSoak {
   };
   readonly #wrongAnswers: WrongAnswer[] = [];
   readonly #resets: Record<string, number> = {};
+  /** Keys with the turn in which each was replaced last. */
+  readonly #replacedIn = new Map<string, number>();
+  #resetting = false;
   #endMs = 0;
   #ownerDiedAtMs = -Infinity;
 
@@ -231,7 +234,9 @@ export class PoolSoak {
     let resetAtMs = performance.now() + this.#random(this.#options.everyMs.reset);
     while (!this.#over()) {
       if (performance.now() >= resetAtMs && !this.#over(RESET_MS)) {
+        await this.#takeBack();
         const answer = await other.reset(true);
+        this.#resetting = false;
         const outcome = answer.acknowledged ? "ACKNOWLEDGED" : answer.reason;
         this.#resets[outcome] = (this.#resets[outcome] ?? 0) + 1;
         resetAtMs = performance.now() + this.#random(2 * this.#options.everyMs.reset);
@@ -240,16 +245,24 @@ export class PoolSoak {
     }
   }
 
+  /**
+   * A reset takes the checksums that nobody has leased, while a value that the other member has looked up and not read may stay: it
+   * is used unchecked afterwards, so none of them may be wrong.
+   */
+  async #takeBack(): Promise<void> {
+    this.#resetting = true;
+    for (const key of this.#replacedIn.keys()) await this.#client.remove(key);
+  }
+
   /** The wheel's client: other bytes of the right size, and now and then all removed by force and filled. */
   async #replaces(): Promise<void> {
-    const replacedIn = new Map<string, number>();
     for (let turn = 1; !this.#over(); turn++) {
       await this.#pause(this.#options.everyMs.replace);
-      if (performance.now() < this.#ownerDiedAtMs + FORGOTTEN_AFTER_MS) continue;
+      if (this.#resetting || performance.now() < this.#ownerDiedAtMs + FORGOTTEN_AFTER_MS) continue;
       const keys = (await this.#blockKeys()).filter(
-        (key) => turn - (replacedIn.get(key) ?? -Infinity) > REPLACED_ONCE_TURNS,
+        (key) => turn - (this.#replacedIn.get(key) ?? -Infinity) > REPLACED_ONCE_TURNS,
       );
-      if (keys.length === 0) continue;
+      if (keys.length === 0 || this.#resetting) continue;
       if (turn % 32 === 0) {
         await this.#client.removeAll();
         const others = Array.from({ length: BLOCKS }, (_, at) => `other@${turn}@${at}`);
@@ -261,7 +274,7 @@ export class PoolSoak {
         { length: 1 + this.#random(4) },
         () => keys[this.#random(keys.length)] ?? "",
       );
-      for (const key of chosen) replacedIn.set(key, turn);
+      for (const key of chosen) this.#replacedIn.set(key, turn);
       const codes = await this.#client.replace(chosen, VALUE_BYTES, turn % 256);
       this.#counts.replaced += codes.filter((code) => code === 0).length;
     }
