@@ -39,6 +39,8 @@ test("the face of an attached connector", async () => {
   expect(attached.healthy()).toBe(true);
 
   attached.connector.scheduler.addRequest("one", tokens(40, 1));
+  const unknown = "actorDead" as "actorDied";
+  expect(() => attached.on(unknown, () => undefined)).toThrow(/Did you mean "actorDied"/);
   const busy = await attached.dump();
   expect(busy.requests.count).toBe(1);
   expect(
