@@ -72,6 +72,9 @@ describe("web pages", () => {
     { origin: "" },
     { "sec-fetch-site": "cross-site" },
     { "sec-fetch-site": "same-site" },
+    { "sec-fetch-site": "Cross-Site" },
+    { "sec-fetch-site": "same-origin, cross-site" },
+    { "sec-fetch-site": "a relation of tomorrow" },
     { origin: "http://evil.example", "sec-fetch-site": "same-origin" },
   ])("of other sites change nothing: %j", async (headers) => {
     const { ask, resets, port } = await guarded();
@@ -107,6 +110,19 @@ describe("web pages", () => {
     ).toMatchObject({ status: 200 });
     expect(await ask("POST", RESET, { "sec-fetch-site": "none" })).toMatchObject({ status: 200 });
     expect(resets()).toBe(3);
+  });
+
+  test.each([
+    ["https://app.example.org:443", "https://app.example.org"],
+    ["http://App.example.org:80/", "http://app.example.org"],
+    ["https://bücher.example", "https://xn--bcher-kva.example"],
+    ["http://[0:0:0:0:0:0:0:1]:3000", "http://[::1]:3000"],
+    ["chrome-extension://AbC", "chrome-extension://abc"],
+  ])("an allowed origin %s is the %s that browsers send", async (allowed, origin) => {
+    const { ask } = await guarded({ allowedOrigins: [allowed] });
+    const page = { origin, "sec-fetch-site": "cross-site" };
+    expect(await ask("POST", RESET, page)).toMatchObject({ status: 200 });
+    expect(await ask("POST", RESET, { origin: `${origin}1` })).toMatchObject({ status: 403 });
   });
 
   test("of allowed origins may, after a preflight, and read errors and streams too", async () => {
@@ -220,6 +236,10 @@ describe("hosts", () => {
     expect(check("POST", { host: "10.1.2.3:8000", origin: "http://10.1.2.3:8000" })).not.toThrow();
     const rebound = { host: "evil.example:8000", origin: "http://evil.example:8000" };
     expect(check("POST", rebound)).toThrow("--allowed-hosts");
+    const silent = { host: "evil.example:8000", "sec-fetch-site": "same-origin" };
+    expect(() => access.check({ method: "GET", route: "/debug/state", headers: silent })).toThrow(
+      "--allowed-hosts",
+    );
     const given = new AccessControl({ allowedHosts: ["gpu1.example.org"] });
     given.listensOn("::", "::");
     const named = (host: string) => () =>

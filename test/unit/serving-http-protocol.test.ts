@@ -253,6 +253,9 @@ describe("names of fields", () => {
       await ask("/reset_prefix_cache?reset_externl=true", {}),
       await ask("/reset_prefix_cache?reset_external=maybe", {}),
       await ask("/reset_prefix_cache", { reset_external: true }),
+      await ask("/reset_prefix_cache", '"reset_external=true"'),
+      await ask("/reset_prefix_cache", "[true]"),
+      await ask("/reset_prefix_cache", true),
     ];
     for (const response of refused) expect(response.status).toBe(400);
     expect(await refused[0]?.text()).toContain("'reset_external'");
@@ -260,5 +263,52 @@ describe("names of fields", () => {
     expect(resets).toBe(0);
     expect((await ask("/reset_prefix_cache?reset_external=true", {})).status).toBe(200);
     expect(resets).toBe(1);
+    // What clients send that have nothing to say.
+    for (const body of ["", "{}", "null", '""'])
+      expect((await ask("/reset_prefix_cache", body)).status).toBe(200);
+    expect(resets).toBe(5);
+  });
+
+  test("an empty body is none where one is needed", async () => {
+    const { post: ask } = await serve("ok");
+    for (const path of ["/v1/completions", "/v1/chat/completions"]) {
+      const response = await ask(path, "");
+      expect(response.status).toBe(400);
+      expect(((await response.json()) as Wire).error).toMatchObject({
+        code: "invalid_json",
+        message: "The body is empty. Send a JSON object.",
+      });
+    }
+  });
+
+  test.each([
+    '{"\\ud800":1}',
+    '{"\\udfff\\ud800":[[]]}',
+    `{"${"k".repeat(79)}😀":1}`,
+    `{"\\ud800":${"[".repeat(65)}}`,
+    `{"${"k".repeat(98)}😀😀":${"[".repeat(65)}}`,
+    '{"prompt":["\\ud800",1]}',
+    '{"prompt":"x","response_format":{"type":"text","\\ud800":1}}',
+    '{"prompt":"x","tools":"\\ud800"}',
+    '{"prompt":"x","model":"\\ud800"}',
+    `{"prompt":"x" "${"😀".repeat(50)}"`,
+  ])("an error shows whole characters only: %s", async (body) => {
+    const { post: ask } = await serve("ok");
+    const response = await ask("/v1/completions", body);
+    expect([400, 404]).toContain(response.status);
+    const { error } = (await response.json()) as Wire;
+    expect(error.message.isWellFormed()).toBe(true);
+    expect((error.param ?? "").isWellFormed()).toBe(true);
+  });
+
+  test("a name that is no text is not left out silently", async () => {
+    const { post: ask } = await serve("ok");
+    const named = (name: unknown) => ask("/v1/chat/completions", { messages: [{ ...user, name }] });
+    expect((await named(null)).status).toBe(200);
+    for (const name of [5, {}, ["n"], false]) {
+      const response = await named(name);
+      expect(response.status).toBe(400);
+      expect(((await response.json()) as Wire).error.param).toBe("messages[0].name");
+    }
   });
 });

@@ -13,7 +13,7 @@ export function parseCacheReset(query: unknown, body: unknown): CacheResetReques
   const fields: Readonly<Record<string, unknown>> = given;
   const unknown = Object.keys(fields).find((name) => !PARAMETERS.includes(name));
   if (unknown !== undefined) throw unknownField("", unknown, PARAMETERS);
-  if (typeof body === "object" && body !== null && Object.keys(body).length > 0) {
+  if (!asksNothing(body)) {
     const text = `The body must be empty. Put ${PARAMETERS.join(", ")} into the URL, as in ?reset_external=true.`;
     throw new ApiError(400, text, "invalid_value");
   }
@@ -22,6 +22,12 @@ export function parseCacheReset(query: unknown, body: unknown): CacheResetReques
     resetExternal: truth(fields, "reset_external"),
     force: truth(fields, "force"),
   };
+}
+
+/** No body, or one that a client sends when it has nothing to say. */
+function asksNothing(body: unknown): boolean {
+  if (body === undefined || body === null || body === "") return true;
+  return typeof body === "object" && Object.keys(body).length === 0;
 }
 
 /** As vLLM's server reads them. */

@@ -52,8 +52,10 @@ export function chatMessages(messages: unknown, ignored: IgnoredField): ChatMess
     refuseCalls(message, at);
     checkFields(message, MESSAGE_FIELDS, { at, kind: "messages[]" }, ignored);
     const content = contentTexts(message["content"], at, ignored);
-    const { name } = message;
-    return typeof name === "string" ? { role, content, name } : { role, content };
+    const name = message["name"] ?? undefined;
+    if (name === undefined) return { role, content };
+    if (typeof name !== "string") throw badParameter(`${at}.name`, "must be a text.");
+    return { role, content, name };
   });
 }
 

@@ -22,12 +22,13 @@ export class ApiError extends Error {
   readonly code: string | null;
 
   constructor(status: number, message: string, code: string | null, param: string | null = null) {
-    super(message);
+    // A client's name may be half a surrogate pair, or be cut to one, which many readers of JSON cannot print.
+    super(message.toWellFormed());
     this.name = "ApiError";
     this.status = status;
     this.type = status >= 500 ? "server_error" : "invalid_request_error";
     this.code = code;
-    this.param = param;
+    this.param = param?.toWellFormed() ?? null;
   }
 
   get retryAfterSeconds(): number | null {

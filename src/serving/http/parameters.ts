@@ -79,6 +79,9 @@ export function supportedParameters(
   body: unknown,
   known: readonly string[],
 ): Record<string, unknown> {
+  if (body === undefined) {
+    throw new ApiError(400, "The body is empty. Send a JSON object.", "invalid_json");
+  }
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
     throw new ApiError(400, "The body must be a JSON object.", "invalid_type");
   }

@@ -25,6 +25,8 @@ export interface AccessRequest {
 /** Routes that answer without a key, for probes and scrapers: they show no request and change nothing. */
 export const OPEN_ROUTES: readonly string[] = ["/health", "/metrics"];
 const READING_METHODS: readonly string[] = ["GET", "HEAD", "OPTIONS"];
+/** Values of Sec-Fetch-Site: this server's own page, or a person who typed the address. */
+const OWN_SITES: readonly string[] = ["same-origin", "none"];
 const PREFLIGHT_SECONDS = 600;
 
 /**
@@ -120,9 +122,12 @@ export class AccessControl {
     if (origin !== undefined) {
       if (this.#origins.has(origin)) return;
       if (!isOwnOrigin(origin, host)) throw foreignPage(origin);
-      if (!this.#knownHost(host ?? "")) throw foreignHost(host ?? "");
     }
-    if (site === "cross-site" || site === "same-site") throw foreignPage(origin ?? site);
+    // What a later browser calls another relation is another page, too.
+    if (site !== undefined && !OWN_SITES.includes(site)) throw foreignPage(origin ?? site);
+    // A page reads what came from its own address without an origin; the name may be one that was pointed here.
+    const page = origin !== undefined || site === "same-origin";
+    if (page && !this.#knownHost(host ?? "")) throw foreignHost(host ?? "");
   }
 }
 

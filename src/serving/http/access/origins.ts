@@ -20,9 +20,7 @@ export class AllowedOrigins {
 function checkedOrigin(given: string): string {
   if (given === "null") return given;
   const match = /^([a-z][a-z0-9+.-]*):\/\/([^/]+)\/?$/i.exec(given);
-  if (match !== null && hostName(match[2] ?? "") !== null) {
-    return given.replace(/\/$/, "").toLowerCase();
-  }
+  if (match !== null && hostName(match[2] ?? "") !== null) return asBrowsersSend(given);
   return fail(
     "INVALID_VALUE",
     "--allowed-origins",
@@ -30,6 +28,13 @@ function checkedOrigin(given: string): string {
     `${showValue(given)} is no origin`,
     "Give scheme, host and port as in https://app.example.org or http://localhost:3000, or * for any.",
   );
+}
+
+/** Lower case, international names in ASCII, without the scheme's own port and a last slash. */
+function asBrowsersSend(origin: string): string {
+  return /^https?:/i.test(origin)
+    ? new URL(origin).origin
+    : origin.replace(/\/$/, "").toLowerCase();
 }
 
 /** Whether a page of this origin was served under this Host: by this server, or by the proxy before it. */
