@@ -58,6 +58,7 @@ export function unknownKeyWarnings(
 
 /** A name as an error shows it, whatever its length. */
 export function shortName(name: string): string {
+  if (name === "") return "(empty name)";
   return name.length > NAME_CHARACTERS_MAX ? `${name.slice(0, NAME_CHARACTERS_MAX)}...` : name;
 }
 

@@ -128,6 +128,8 @@ test.each<[string, Path, unknown]>([
   ["requestSlots", ["requestSlots"], "many"],
   ["dtype", ["kvCache", "dtype"], Object.create(null)],
   ["attachConnector.kvCach", ["kvCach"], {}],
+  ["(empty name)", ["kvTransferConfig", ""], 1],
+  ["kvCache.(empty name)", ["kvCache", ""], 1],
   ["kvCache.blocksize", ["kvCache", "blocksize"], 16],
   ["groups[0].slidingwindow", ["kvCache", "groups", 0, "slidingwindow"], 16],
   ["heads.kvheads", ["kvCache", "heads", "kvheads"], 2],
