@@ -126,7 +126,7 @@ TEST_F(ChildEngineTest, ServesBlocksAndCallsOfTheEngineInIt) {
   EXPECT_EQ(actor.run(layout::OPERATION_PUT, {{0, 0}, {1, 1}}), (std::vector<int32_t>{4608, 4608}));
   EXPECT_EQ(actor.run(layout::OPERATION_EXISTS, {{0, 0}, {1, 1}, {2, 2}}), (std::vector<int32_t>{1, 1, 0}));
   EXPECT_EQ(actor.run(layout::OPERATION_GET, {{4, 0}, {5, 1}, {6, 9}}), (std::vector<int32_t>{4608, 4608, code::OBJECT_NOT_FOUND}));
-  EXPECT_EQ(actor.tier(0, 0), layout::TIER_MEMORY);
+  EXPECT_EQ(actor.tier(0, 0), layout::TIER_MEMORY | layout::CHECK_VERIFIED);
   EXPECT_TRUE(world.holds(4, 10));
   EXPECT_TRUE(world.holds(5, 20));
   const EngineStatistics statistics = host->statistics();
