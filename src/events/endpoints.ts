@@ -1,10 +1,14 @@
 /** ZeroMQ addresses by vLLM's rules: who binds, and which port each data-parallel rank has. */
 import { isIPv6 } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { socketFileState } from "../config/socket-file.ts";
 import { fail, MooncakeKvError } from "../errors.ts";
 
 /** A bind to this address takes the host's own address and any free port. */
 const ANY_PORT = "tcp://*:0";
+/** How long a socket's path is looked at again before it counts as another's: half a second in all. */
+const CLOSING_WAITS = 25;
+const CLOSING_WAIT_MS = 20;
 
 /**
  * The address of data-parallel rank `rank`: its port plus the rank, or for inproc a suffix. Port 0 stays. Throws INVALID_VALUE for an
@@ -68,7 +72,12 @@ async function checkSocketFile(field: string, address: string): Promise<void> {
   const path = /^ipc:\/\/(.+)$/.exec(address)?.[1];
   // Wildcards and names that begin with @ lie in no folder.
   if (path === undefined || path === "*" || path.startsWith("@")) return;
-  const state = await socketFileState(path);
+  let state = await socketFileState(path);
+  // A publisher of this process that was closed just now: ZeroMQ gives its socket up a little later.
+  for (let waits = 0; state === "living" && waits < CLOSING_WAITS; waits++) {
+    await sleep(CLOSING_WAIT_MS);
+    state = await socketFileState(path);
+  }
   if (state === "absent" || state === "dead") return;
   const cause =
     state === "living" ? "another process listens there" : "something that is no socket lies there";

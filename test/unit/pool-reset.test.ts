@@ -48,8 +48,7 @@ class Pool {
     const quiet = (): void => undefined;
     return resetPool({
       calls: {
-        remove: async (scope, keepChecksums) =>
-          this.failure ?? { ok: true, value: this.#remove(scope, keepChecksums) },
+        remove: async (scope) => this.failure ?? { ok: true, value: this.#remove(scope) },
         putValue: async (key) => {
           if (this.full) return { ok: false, code: EngineCode.NO_AVAILABLE_HANDLE, text: "full" };
           this.keys.add(key);
@@ -79,10 +78,8 @@ class Pool {
     });
   }
 
-  #remove(scope: RemovalScope, keepChecksums: boolean): Removal {
-    const wanted = [...this.keys].filter(
-      (key) => isIn(scope, key) && !(keepChecksums && key.includes("#xxh3")),
-    );
+  #remove(scope: RemovalScope): Removal {
+    const wanted = [...this.keys].filter((key) => isIn(scope, key) && !key.includes("#xxh3"));
     const gone = wanted.filter((key) => (this.leases.get(key) ?? 0) <= this.nowMs);
     for (const key of gone) this.keys.delete(key);
     return { removed: gone.length, kept: this.tells ? wanted.length - gone.length : null };
@@ -169,7 +166,7 @@ test("a pool that has no room for a probe: a lease is taken for as long as Moonc
   expect([...pool.keys]).toEqual(OTHERS);
 });
 
-test("a block that is leased keeps its checksum, which nobody has leased, until it goes", async () => {
+test("checksums stay: a block that is leased must not lose its own, which nobody has leased", async () => {
   const pool = new Pool();
   pool.tells = false;
   const [block, checksum] = ["p@m@tp_rank:0@b", "p@m@tp_rank:0@b#xxh3=00"];
@@ -177,11 +174,8 @@ test("a block that is leased keeps its checksum, which nobody has leased, until 
   pool.leases.set(block, 8_000);
   expect(await pool.reset(false, 5_000)).toMatchObject({ reason: "KEYS_LEFT" });
   expect([pool.keys.has(block), pool.keys.has(checksum)]).toEqual([true, true]);
-  pool.afterSleep = () => {
-    if (pool.keys.has(block)) expect(pool.keys).toContain(checksum);
-  };
   expect(await pool.reset(false)).toMatchObject({ acknowledged: true });
-  expect([pool.keys.has(block), pool.keys.has(checksum)]).toEqual([false, false]);
+  expect([pool.keys.has(block), pool.keys.has(checksum)]).toEqual([false, true]);
 });
 
 test("keys that stay are a NACK when the time is over", async () => {

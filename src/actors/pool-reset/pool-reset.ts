@@ -53,32 +53,23 @@ async function drain(parts: PoolResetParts, deadlineMs: number): Promise<ResetAn
   }
 }
 
-/** Blocks first and what members know about them last: a block that stays must not lose its checksum, and be used unchecked. */
+/**
+ * Checksums stay, some bytes each, until the pool needs their room: a block that a reader keeps leased stays unseen, and without its
+ * checksum it would be used unchecked.
+ */
 async function remove(parts: PoolResetParts, deadlineMs: number): Promise<ResetAnswer> {
   const leftMs = (): number => Math.max(1, Math.ceil(deadlineMs - parts.nowMs()));
-  const blocks = await removeRounds(parts, true, leftMs);
-  if (!blocks.acknowledged) return blocks;
-  const all = await removeRounds(parts, false, leftMs);
-  return all.acknowledged ? { ...all, removedKeys: blocks.removedKeys + all.removedKeys } : all;
-}
-
-async function removeRounds(
-  parts: PoolResetParts,
-  keepChecksums: boolean,
-  leftMs: () => number,
-): Promise<ResetAnswer> {
   const { nowMs } = parts;
-  const quietMs = keepChecksums ? QUIET_MS : 0;
   let probe: LeaseProbe | null = null;
   let quietSinceMs = Infinity;
   let removedKeys = 0;
   for (let round = 0; ; round++) {
     const roundBeganMs = nowMs();
     // Before the round: it finds what was leased until then.
-    const leasesOver = probe === null ? !keepChecksums : await probe.leasesAreOver(leftMs());
-    const answer = await removeOnce(parts, keepChecksums, leftMs);
+    const leasesOver = probe === null ? false : await probe.leasesAreOver(leftMs());
+    const answer = await removeOnce(parts, leftMs);
     // The engine has answered before: it is the time of the reset that is over.
-    if (!answer.ok && answer.code === EngineCode.TIMED_OUT && (round > 0 || !keepChecksums))
+    if (!answer.ok && answer.code === EngineCode.TIMED_OUT && round > 0)
       return keysLeft(parts, removedKeys);
     if (!answer.ok) return engineFailed(answer);
     const { removed, kept } = answer.value;
@@ -86,10 +77,9 @@ async function removeRounds(
     if (!leasesOver || removed > 0) quietSinceMs = Infinity;
     else quietSinceMs = Math.min(quietSinceMs, roundBeganMs);
     // An engine that does not tell what stays: with leases over, what rounds do not find is not there.
-    if (kept === 0 || (kept === null && nowMs() >= quietSinceMs + quietMs))
+    if (kept === 0 || (kept === null && nowMs() >= quietSinceMs + QUIET_MS))
       return { acknowledged: true, removedKeys };
-    if (kept === null && keepChecksums)
-      probe ??= await LeaseProbe.make(parts, leaseProbeKey(parts), leftMs());
+    if (kept === null) probe ??= await LeaseProbe.make(parts, leaseProbeKey(parts), leftMs());
     // A round goes through all keys of the pool; most of the time is left to others.
     const pauseMs = Math.max(KEYS_POLL_MS, 3 * (nowMs() - roundBeganMs));
     if (pauseMs >= leftMs()) return keysLeft(parts, removedKeys);
@@ -99,13 +89,12 @@ async function removeRounds(
 
 async function removeOnce(
   parts: PoolResetParts,
-  keepChecksums: boolean,
   leftMs: () => number,
 ): Promise<EngineAnswer<Removal>> {
   let removed = 0;
   let kept: number | null = 0;
   for (const scope of resetScope(parts)) {
-    const answer = await parts.calls.remove(scope, keepChecksums, leftMs());
+    const answer = await parts.calls.remove(scope, true, leftMs());
     if (!answer.ok) return answer;
     removed += answer.value.removed;
     kept = kept === null || answer.value.kept === null ? null : kept + answer.value.kept;

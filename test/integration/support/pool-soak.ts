@@ -109,7 +109,6 @@ export class PoolSoak {
   readonly #resets: Record<string, number> = {};
   /** Keys with the turn in which each was replaced last. */
   readonly #replacedIn = new Map<string, number>();
-  #resetting = false;
   #endMs = 0;
   #ownerDiedAtMs = -Infinity;
 
@@ -234,9 +233,7 @@ export class PoolSoak {
     let resetAtMs = performance.now() + this.#random(this.#options.everyMs.reset);
     while (!this.#over()) {
       if (performance.now() >= resetAtMs && !this.#over(RESET_MS)) {
-        await this.#takeBack();
         const answer = await other.reset(true);
-        this.#resetting = false;
         const outcome = answer.acknowledged ? "ACKNOWLEDGED" : answer.reason;
         this.#resets[outcome] = (this.#resets[outcome] ?? 0) + 1;
         resetAtMs = performance.now() + this.#random(2 * this.#options.everyMs.reset);
@@ -245,24 +242,15 @@ export class PoolSoak {
     }
   }
 
-  /**
-   * A reset takes the checksums that nobody has leased, while a value that the other member has looked up and not read may stay: it
-   * is used unchecked afterwards, so none of them may be wrong.
-   */
-  async #takeBack(): Promise<void> {
-    this.#resetting = true;
-    for (const key of this.#replacedIn.keys()) await this.#client.remove(key);
-  }
-
   /** The wheel's client: other bytes of the right size, and now and then all removed by force and filled. */
   async #replaces(): Promise<void> {
     for (let turn = 1; !this.#over(); turn++) {
       await this.#pause(this.#options.everyMs.replace);
-      if (this.#resetting || performance.now() < this.#ownerDiedAtMs + FORGOTTEN_AFTER_MS) continue;
+      if (performance.now() < this.#ownerDiedAtMs + FORGOTTEN_AFTER_MS) continue;
       const keys = (await this.#blockKeys()).filter(
         (key) => turn - (this.#replacedIn.get(key) ?? -Infinity) > REPLACED_ONCE_TURNS,
       );
-      if (keys.length === 0 || this.#resetting) continue;
+      if (keys.length === 0) continue;
       if (turn % 32 === 0) {
         await this.#client.removeAll();
         const others = Array.from({ length: BLOCKS }, (_, at) => `other@${turn}@${at}`);
