@@ -119,6 +119,8 @@ export interface SchedulerHooks {
   settleSaves(visit: (slot: number) => void): ConnectorMetadata | null;
   /** Blocks are needed. True: what waited for a pool that is not open was given up for them; look again. */
   giveWay(visit: (slot: number) => void): boolean;
+  /** The step that is being built is given up: what was told of it since the last `buildMetadata` is forgotten. */
+  dropStep(): void;
   /** The model ran the step that was built last: call it where the step's saves are started. */
   stepRan(): void;
   /** Closes the step: writes job records, pins their blocks, wakes the actors once. */

@@ -74,6 +74,7 @@ export class JobEnds {
       if (this.#jobs.isSave(job)) this.#saves.expired(job);
       else if (this.#loads.expired(job)) {
         this.#lookups.loadFailed(slot, OUTCOME_TIMEOUT);
+        this.#saves.loadFailed(slot);
         visit(slot, true);
       }
     }
@@ -96,7 +97,10 @@ export class JobEnds {
     if (slot !== NONE) {
       output.badChunks[index] = this.#loads.ended(job, slot, outcome, bad, succeeded);
       output.loadOutcomes[index] = succeeded ? OUTCOME_HIT : outcome;
-      if (!succeeded) this.#lookups.loadFailed(slot, outcome);
+      if (!succeeded) {
+        this.#lookups.loadFailed(slot, outcome);
+        this.#saves.loadFailed(slot);
+      }
     }
     this.#jobs.release(job);
   }

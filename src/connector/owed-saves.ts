@@ -1,4 +1,4 @@
-import { OUTCOME_IDENTITY_MISMATCH, OUTCOME_NONE } from "../actors/messages.ts";
+import { OUTCOME_CANCELLED, OUTCOME_NONE } from "../actors/messages.ts";
 import { NONE, REQUEST_BLOCK_PAGE, REQUEST_GROUP_BLOCKS } from "../blocks/layout.ts";
 import { Deadlines } from "../blocks/deadlines.ts";
 import { ChainCursor } from "../blocks/page-arena.ts";
@@ -8,6 +8,14 @@ import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
 
 /** How often it is looked whether the pool is open again: nobody tells. */
 const GATE_RETRY_MS = 20;
+
+/**
+ * Whether a pool that is not open will be soon: a reset pauses it. One that is closed, or whose engine is down, may stay so, and
+ * ended requests must not take slots and blocks from others meanwhile.
+ */
+function waitsFor(refusal: number): boolean {
+  return refusal === OUTCOME_NONE || refusal === OUTCOME_CANCELLED;
+}
 
 /** Makes one owed save: its job, or NONE for "not now". */
 export type MakeOwed = (slot: number) => number;
@@ -59,8 +67,7 @@ export class OwedSaves {
   /** True: the request's row is kept here from now on, and its pages are given back when the save is made or given up. */
   keep(slot: number): boolean {
     const refusal = this.#gate.refusal();
-    // A closed pool stays closed until somebody changes a configuration.
-    if (refusal === OUTCOME_IDENTITY_MISMATCH || !this.#pin(slot)) {
+    if (!waitsFor(refusal) || !this.#pin(slot)) {
       this.#counters.lostSaves++;
       return false;
     }
@@ -81,7 +88,7 @@ export class OwedSaves {
     for (const slot of this.#slots.slice()) {
       const late = this.#deadlines.timeMs(slot) <= now;
       const reset = this.#pauses[slot] !== this.#gate.pauses;
-      if (late || reset || refusal === OUTCOME_IDENTITY_MISMATCH) this.#lose(slot);
+      if (late || reset || !waitsFor(refusal)) this.#lose(slot);
       else if (refusal === OUTCOME_NONE) {
         if (make(slot) === NONE) continue;
         this.#counters.savesAfterEnd++;

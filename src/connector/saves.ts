@@ -12,7 +12,7 @@ import { OwedSaves } from "./owed-saves.ts";
 import { checkState, PlannedSaves } from "./planned-saves.ts";
 import type { ConnectorCounters, SchedulerPorts } from "./ports.ts";
 import type { PoolGate } from "./pool-gate.ts";
-import { checkRowBlocks } from "./step-blocks.ts";
+import { checkRowBlocks, hasRowBlocks } from "./step-blocks.ts";
 import type { Trackers } from "./trackers.ts";
 import type { Unstarted } from "./unstarted.ts";
 
@@ -87,6 +87,18 @@ export class Saves {
     this.#tokens[index] = tokens;
   }
 
+  /** See SchedulerHooks.dropStep. */
+  dropStep(): void {
+    this.#count = 0;
+    this.#built = 0;
+    this.#planned?.closeStep();
+  }
+
+  /** The request's load failed: what was computed on it is not known to be right. */
+  loadFailed(slot: number): void {
+    this.#trackers.ran(slot, 0);
+  }
+
   /** A state that is complete with this step (see SchedulerHooks.stateReached). */
   stateReached(slot: number, group: number, block: number, tokens: number): void {
     checkState(this.#rules, group, tokens);
@@ -122,8 +134,10 @@ export class Saves {
 
   /** See SchedulerHooks.requestFinished: true when the row is kept for a save that is still due. Call before `leave`. */
   keep(slot: number, computedTokens: number | undefined, lendsRow: boolean): boolean {
-    if (this.#saverGone || this.#trackers.ending(slot, computedTokens) === NONE) return false;
-    if (lendsRow) return this.owed.keep(slot);
+    const due = this.#saverGone ? NONE : this.#trackers.ending(slot, computedTokens);
+    if (due === NONE) return false;
+    if (lendsRow && hasRowBlocks(this.#ports.tables, this.#rules, slot, due))
+      return this.owed.keep(slot);
     this.#counters.lostSaves++;
     return false;
   }

@@ -204,6 +204,9 @@ export class SchedulerSide implements SchedulerHooks {
     return metadata;
   }
 
+  dropStep(): void {
+    this.#saves.dropStep();
+  }
   stepRan(): void {
     this.#saves.stepRan();
   }

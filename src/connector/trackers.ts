@@ -109,6 +109,8 @@ export class Trackers {
       skip ||= this.#consumer;
     } else {
       const decoding = computed >= this.#prefillEnd[slot]!;
+      // Less than before: what lay behind is computed anew, after a load that failed.
+      this.#computedTokens[slot] = Math.min(this.#computedTokens[slot]!, computed);
       if (!decoding || this.#saveDecode) this.#tokenLength[slot] = Math.min(computed + count, all);
       else if (this.#owed[slot] === 0) return NONE;
       skip ||= this.#consumer && !decoding;

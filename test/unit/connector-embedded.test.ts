@@ -3,7 +3,12 @@
  * turn of the event loop. Method: real tables, real mailboxes; the test plays the actors between two calls.
  */
 import { describe, expect, test } from "vitest";
-import { ACTOR_LOOKUP, OUTCOME_ENGINE_ERROR, OUTCOME_HIT } from "../../src/actors/messages.ts";
+import {
+  ACTOR_LOOKUP,
+  ACTOR_SAVER,
+  OUTCOME_ENGINE_ERROR,
+  OUTCOME_HIT,
+} from "../../src/actors/messages.ts";
 import { Connector } from "../../src/connector/connector.ts";
 import { EmbeddedLoop } from "./embedded-loop.ts";
 
@@ -154,6 +159,26 @@ describe("the vLLM-named face", () => {
     });
     scheduler.updateConnectorOutput(finished);
     expect(loop.pins()).toEqual([]);
+  });
+
+  test("a step that is refused at its second request leaves nothing for the next one to save", () => {
+    const loop = new EmbeddedLoop();
+    const { scheduler, worker } = loop.connector;
+    for (const id of ["a", "b"]) scheduler.addRequest(id, PROMPT, { maxTokens: 2 });
+    loop.hash(6);
+    const scheduled = (id: string, blocks: number[]) => ({
+      id,
+      numComputedTokens: 0,
+      numScheduledTokens: 96,
+      newBlockIds: [blocks],
+    });
+    expect(() =>
+      scheduler.buildConnectorMeta({
+        scheduled: [scheduled("a", [1, 2, 3, 4, 5, 6]), scheduled("b", [500])],
+      }),
+    ).toThrow(expect.objectContaining({ code: "INVALID_VALUE" }));
+    worker.waitForSave(scheduler.buildConnectorMeta({ scheduled: [] }));
+    expect(loop.take(ACTOR_SAVER, "save")).toEqual([]);
   });
 
   test("preempted requests come back with their generated tokens", () => {

@@ -190,15 +190,39 @@ describe("an owed save ends without a job", () => {
     lost(other.bench, other.slot);
   });
 
-  test("when the pool is closed for this member; while it is not open it waits and looks again", () => {
+  test.each([
+    ["is closed for this member", MEMBERSHIP_CLOSED],
+    [
+      "is not open, and nobody knows for how long: slots and blocks are others' meanwhile",
+      MEMBERSHIP_UNKNOWN,
+    ],
+  ])("when the pool %s", (_, state) => {
     let membership = MEMBERSHIP_OPEN;
     const { bench, slot } = owing({ readMembership: () => membership });
-    membership = MEMBERSHIP_UNKNOWN;
-    expect(settle(bench).ended).toEqual([]);
-    expect(bench.hooks.nextDeadlineMs()).toBe(bench.nowMs + 20);
-    membership = MEMBERSHIP_CLOSED;
+    membership = state;
     expect(settle(bench).ended).toEqual([slot]);
     lost(bench, slot);
+  });
+
+  test("at once when its row is shorter than what is due", () => {
+    const { bench, slot } = full();
+    bench.hooks.scheduled(slot, 0, 80);
+    bench.hooks.buildMetadata();
+    bench.setRow(slot, BLOCKS.slice(0, 2));
+    expect(bench.hooks.requestFinished(slot, 80, true)).toBe(false);
+    lost(bench, slot);
+  });
+
+  test("when its load had failed: what was computed on it is not right", () => {
+    const { bench, slot } = full();
+    bench.hooks.scheduled(slot, 32, 48);
+    bench.hooks.buildMetadata();
+    bench.hooks.stepRan();
+    // Computed anew from the first token, in a step that does not run.
+    bench.hooks.scheduled(slot, 0, 80);
+    bench.hooks.buildMetadata();
+    expect(bench.hooks.requestFinished(slot, undefined, true)).toBe(false);
+    expect(settle(bench)).toEqual({ jobs: [], ended: [] });
   });
 
   test("when others need its blocks and nobody knows when the pool will be open", () => {

@@ -140,18 +140,27 @@ export class SchedulerFace {
       sides.hooks.preempted(slot);
       requests.clearRow(slot);
     }
-    for (const request of step.scheduled) {
-      const { id, numComputedTokens, numScheduledTokens, newBlockIds, blockIds } = request;
-      const slot = this.#slot(id);
-      if (slot === NONE) continue;
-      if (blockIds !== undefined) requests.setRow(slot, blockIds);
-      else if (newBlockIds !== null) requests.appendRow(slot, newBlockIds);
-      sides.hooks.scheduled(slot, numComputedTokens, numScheduledTokens);
-      for (const { group, block, tokens } of request.boundaryPuts ?? [])
-        sides.hooks.stateReached(slot, group, block, tokens);
+    try {
+      for (const request of step.scheduled) this.#schedule(request);
+    } catch (error) {
+      // Its first sequences must not be saved with the next step: nobody computes them.
+      sides.hooks.dropStep();
+      throw error;
     }
     this.#attached.expire();
     return this.#attached.told(sides.hooks.buildMetadata());
+  }
+
+  #schedule(request: ScheduledRequest): void {
+    const { requests, sides } = this.#attached;
+    const { id, numComputedTokens, numScheduledTokens, newBlockIds, blockIds } = request;
+    const slot = this.#slot(id);
+    if (slot === NONE) return;
+    if (blockIds !== undefined) requests.setRow(slot, blockIds);
+    else if (newBlockIds !== null) requests.appendRow(slot, newBlockIds);
+    sides.hooks.scheduled(slot, numComputedTokens, numScheduledTokens);
+    for (const { group, block, tokens } of request.boundaryPuts ?? [])
+      sides.hooks.stateReached(slot, group, block, tokens);
   }
 
   /** update_connector_output: unpins what is done. Call before acting on `finished`. */
