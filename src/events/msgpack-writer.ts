@@ -57,7 +57,9 @@ export class MsgpackWriter {
   }
   binary(value: Uint8Array): void {
     this.#sized(value.length, 0xc4, 0xc5, 0xc6);
-    this.#bytes.set(value, this.#grow(value.length));
+    // First: the bytes may move.
+    const at = this.#grow(value.length);
+    this.#bytes.set(value, at);
   }
 
   /** Starts an array: `count` values follow. */
@@ -108,7 +110,9 @@ export class MsgpackWriter {
     else this.#view.setUint32(at + 1, value);
   }
   #byte(value: number): void {
-    this.#bytes[this.#grow(1)] = value;
+    // First: the bytes may move.
+    const at = this.#grow(1);
+    this.#bytes[at] = value;
   }
 
   /** Makes room for `bytes` more and returns where they go. */
