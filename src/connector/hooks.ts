@@ -117,7 +117,7 @@ export interface SchedulerHooks {
    * Their jobs are to be started at once, whatever step runs; null for none. Cheap when nothing is owed.
    */
   settleSaves(visit: (slot: number) => void): ConnectorMetadata | null;
-  /** Blocks are needed. True: what waited for a pool that is not open was given up for them; look again. */
+  /** Blocks are needed. True: what waited for a pool that a reset pauses was given up for them; look again. */
   giveWay(visit: (slot: number) => void): boolean;
   /** The step that is being built is given up: what was told of it since the last `buildMetadata` is forgotten. */
   dropStep(): void;

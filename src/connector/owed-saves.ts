@@ -21,7 +21,7 @@ function waitsFor(refusal: number): boolean {
 export type MakeOwed = (slot: number) => number;
 
 /**
- * Saves that were still due when their request ended: they had found no page, no record, no hashes, or the pool not open. The
+ * Saves that were still due when their request ended: they had found no page, no record, no hashes, or the pool paused by a reset. The
  * request's row stays as it is, its blocks pinned and in quarantine like those of a job without a request, until the save can be
  * made; at most save_timeout_ms, and not past a reset of the pool, which would have removed what they bring. One a request slot.
  */
