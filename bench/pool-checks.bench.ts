@@ -7,10 +7,8 @@ import { OPERATION_GET, OPERATION_PUT, OPERATION_REMOVE_ALL } from "../src/block
 import { parseStoreConfig } from "../src/config/store-config.ts";
 import { loadNative } from "../src/native/load.ts";
 import type { MooncakeEngineOptions } from "../src/native/binding.ts";
-import { startPool } from "../src/pool/pool.ts";
 import { engineOptionsWith } from "../src/store/mooncake/engine-options.ts";
-import { requireWheel } from "../src/store/mooncake/interpreter.ts";
-import { packageRoot } from "../src/worker-entry.ts";
+import { startBenchPool } from "./lib/bench-pool.ts";
 import { inTurns } from "./lib/pairs.ts";
 import { PoolNode } from "./lib/pool-node.ts";
 import { median, Report } from "./lib/report.ts";
@@ -36,22 +34,7 @@ const CALLS = 6;
 
 const native = loadNative();
 const report = new Report("pool-checks");
-const wheel = await requireWheel({
-  python: process.env["MOONCAKE_PYTHON"] ?? null,
-  workingFolder: packageRoot(),
-  searchPath: process.env["PATH"] ?? "",
-});
-const pool = await startPool({
-  mooncakeFolder: wheel.mooncakeFolder,
-  port: 0,
-  owners: 1,
-  memoryBytes: 1024 * MIB,
-  localBufferBytes: 64 * MIB,
-  protocol: "tcp",
-  deviceName: "",
-  ssdFolder: null,
-  logFolder: null,
-});
+const { wheel, pool } = await startBenchPool();
 try {
   const members = {} as Record<Member, PoolNode>;
   for (const name of NAMES) {

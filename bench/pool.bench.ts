@@ -8,10 +8,8 @@ import { OPERATION_EXISTS, OPERATION_GET, OPERATION_PUT } from "../src/blocks/la
 import { parseStoreConfig } from "../src/config/store-config.ts";
 import { loadNative } from "../src/native/load.ts";
 import type { MooncakeEngineOptions } from "../src/native/binding.ts";
-import { startPool } from "../src/pool/pool.ts";
 import { engineOptionsWith } from "../src/store/mooncake/engine-options.ts";
-import { requireWheel } from "../src/store/mooncake/interpreter.ts";
-import { packageRoot } from "../src/worker-entry.ts";
+import { POOL_BYTES, startBenchPool } from "./lib/bench-pool.ts";
 import { inTurns, Pairs } from "./lib/pairs.ts";
 import { PoolBaseline } from "./lib/pool-baseline.ts";
 import { PoolNode } from "./lib/pool-node.ts";
@@ -19,7 +17,6 @@ import type { PoolShape } from "./lib/pool-node.ts";
 import { median, Report } from "./lib/report.ts";
 
 const MIB = 2 ** 20;
-const POOL_BYTES = 1024 * MIB;
 const REGION_BYTES = 128 * MIB;
 const BATCH_BYTES = 32 * MIB;
 const BLOCKS_MAX = 32;
@@ -41,22 +38,7 @@ const LOOKUPS = [
 
 const native = loadNative();
 const report = new Report("pool");
-const wheel = await requireWheel({
-  python: process.env["MOONCAKE_PYTHON"] ?? null,
-  workingFolder: packageRoot(),
-  searchPath: process.env["PATH"] ?? "",
-});
-const pool = await startPool({
-  mooncakeFolder: wheel.mooncakeFolder,
-  port: 0,
-  owners: 1,
-  memoryBytes: POOL_BYTES,
-  localBufferBytes: 64 * MIB,
-  protocol: "tcp",
-  deviceName: "",
-  ssdFolder: null,
-  logFolder: null,
-});
+const { wheel, pool } = await startBenchPool();
 try {
   await measure(pool.store.master_server_address);
 } finally {

@@ -6,15 +6,12 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startPool } from "../src/pool/pool.ts";
-import { requireWheel } from "../src/store/mooncake/interpreter.ts";
-import { packageRoot } from "../src/worker-entry.ts";
+import { startBenchPool } from "./lib/bench-pool.ts";
 import { inTurns } from "./lib/pairs.ts";
 import { median, Report } from "./lib/report.ts";
 import { ask, modelOf, Prompts, saved, startServing } from "./lib/serving.ts";
 import type { Application } from "../src/serving/application.ts";
 
-const MIB = 2 ** 20;
 const MODES = ["off", "when_present"] as const;
 type Mode = (typeof MODES)[number];
 const HIT_TOKENS = 850;
@@ -31,23 +28,8 @@ const report = new Report("verify");
 const prompts = new Prompts();
 const model = await modelOf("tiny", 1024);
 const vocabulary = Math.min(256, model.config.vocabularySize);
-const wheel = await requireWheel({
-  python: process.env["MOONCAKE_PYTHON"] ?? null,
-  workingFolder: packageRoot(),
-  searchPath: process.env["PATH"] ?? "",
-});
 const folder = mkdtempSync(join(tmpdir(), "mooncake-kv-bench-"));
-const pool = await startPool({
-  mooncakeFolder: wheel.mooncakeFolder,
-  port: 0,
-  owners: 1,
-  memoryBytes: 1024 * MIB,
-  localBufferBytes: 64 * MIB,
-  protocol: "tcp",
-  deviceName: "",
-  ssdFolder: null,
-  logFolder: null,
-});
+const { pool } = await startBenchPool();
 const path = join(folder, "store.json");
 writeFileSync(path, JSON.stringify(pool.store));
 const servers = {} as Record<Mode, Application>;

@@ -75,3 +75,8 @@ function fieldName(text: string, from: number, to: number): string {
     return quoted;
   }
 }
+
+/** What JSON calls an object: neither null nor a list. */
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

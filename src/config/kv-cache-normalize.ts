@@ -15,24 +15,20 @@ import {
   KV_LAYOUTS,
   schedulerBlockSize,
 } from "./kv-cache-config.ts";
-import { isRecord, positive, refuseUnknownKeys } from "./kv-checks.ts";
-import { normalizeGroupNeeds, normalizeHybrid, refuseContextRanks } from "./kv-group-normalize.ts";
+import { isRecord } from "./json-text.ts";
+import { positive, refuseUnknownKeys } from "./kv-checks.ts";
+import {
+  GROUP_KEYS,
+  normalizeGroupNeeds,
+  normalizeHybrid,
+  refuseContextRanks,
+} from "./kv-group-normalize.ts";
 import { checkHeadsOverRanks, normalizeGroupSizes } from "./kv-group-sizes.ts";
 import type { KvCacheConfig, KvCacheConfigInput, KvCacheGroup, Rank } from "./kv-cache-config.ts";
 
 const ALONE: Rank = { rank: 0, size: 1 };
 const RANK_KEYS = ["rank", "size"];
 const HEADS_KEYS = ["kvHeads", "headSize"];
-const GROUP_KEYS = [
-  "kind",
-  "layers",
-  "blockSize",
-  "slidingWindow",
-  "extraRetainedTokens",
-  "eagle",
-  "heads",
-  "stateBytes",
-] satisfies (keyof KvCacheConfigInput["groups"][number])[];
 const CACHE_KEYS = [
   "modelName",
   "dtype",
@@ -173,7 +169,7 @@ function normalizeGroups(
     fail("INVALID_VALUE", "groups", input.groups, "is not a list of KV-cache groups", remedy);
   }
   return Object.freeze(
-    input.groups.map((group, index): KvCacheGroup => {
+    input.groups.map((group: KvCacheConfigInput["groups"][number], index): KvCacheGroup => {
       const field = `groups[${index}]`;
       if (!isRecord(group)) {
         const remedy = 'Give for example { kind: "full", layers: 32 }.';
@@ -204,7 +200,7 @@ function normalizeRanks(
   const pcp = rank(input.pcp ?? ALONE, "pcp");
   const dp = rank(input.dp ?? ALONE, "dp");
   const dcpGiven = input.dcp ?? undefined;
-  if (isRecord(dcpGiven)) refuseUnknownKeys(dcpGiven as Rank, RANK_KEYS, "dcp.");
+  if (isRecord(dcpGiven)) refuseUnknownKeys(dcpGiven, RANK_KEYS, "dcp.");
   const dcpSize = dcpGiven === undefined ? 1 : positive(dcpGiven.size, "dcp.size");
   // Decode-context ranks are a division of the tensor-parallel ones, so the rank follows from the tensor-parallel rank.
   const dcp = rank({ rank: tp.rank % dcpSize, size: dcpSize }, "dcp");

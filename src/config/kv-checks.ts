@@ -55,7 +55,3 @@ export function positive(value: unknown, field: string): number {
   }
   return value;
 }
-
-export function isRecord(value: unknown): boolean {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}

@@ -3,6 +3,18 @@ import { fail } from "../errors.ts";
 import { flag } from "./kv-checks.ts";
 import type { KvCacheConfig, KvCacheConfigInput, KvCacheGroup, Rank } from "./kv-cache-config.ts";
 
+/** What the description of a group may name. */
+export const GROUP_KEYS = [
+  "kind",
+  "layers",
+  "blockSize",
+  "slidingWindow",
+  "extraRetainedTokens",
+  "eagle",
+  "heads",
+  "stateBytes",
+] satisfies (keyof KvCacheConfigInput["groups"][number])[];
+
 type GroupInput = KvCacheConfigInput["groups"][number];
 type GroupNeeds = Pick<KvCacheGroup, "slidingWindow" | "extraRetainedTokens" | "eagle">;
 

@@ -1,6 +1,7 @@
 /** Sizes of a KV-cache group of its own, for hybrid models whose groups are unlike. */
 import { fail } from "../errors.ts";
-import { isRecord, positive, refuseUnknownKeys } from "./kv-checks.ts";
+import { isRecord } from "./json-text.ts";
+import { positive, refuseUnknownKeys } from "./kv-checks.ts";
 import type { KvCacheConfigInput, KvCacheGroup, Rank } from "./kv-cache-config.ts";
 
 type GroupInput = KvCacheConfigInput["groups"][number];

@@ -3,7 +3,7 @@
  * from Python's rules for truth and text; a shared file must mean the same here.
  */
 import { fail, MooncakeKvError } from "../errors.ts";
-import { jsonExcess } from "./json-text.ts";
+import { isRecord, jsonExcess } from "./json-text.ts";
 import type { ConfigWarning } from "./warnings.ts";
 
 /** `bool(value)` in Python for a value that came out of JSON. */
@@ -64,7 +64,7 @@ export function pythonText(value: unknown, field: string): string {
 
 /** The value as an object with string keys; throws INVALID_TYPE otherwise. */
 export function asRecord(value: unknown, field: string): Readonly<Record<string, unknown>> {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+  if (isRecord(value)) {
     return Object.fromEntries(Object.entries(value));
   }
   throw new MooncakeKvError({

@@ -1,3 +1,4 @@
+import { isRecord } from "../config/json-text.ts";
 import { MooncakeKvError } from "../errors.ts";
 import type { HostPort } from "./ports.ts";
 
@@ -122,10 +123,6 @@ export class MasterAdmin {
         "Check that the address is the master's metrics port (9003 unless it was started otherwise).",
     });
   }
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Numbers, and digits in quotes. */

@@ -96,7 +96,8 @@ function pathsOf(value: unknown, at: Path = []): Path[] {
   return [at, ...Object.entries(value).flatMap(([key, inner]) => pathsOf(inner, [...at, key]))];
 }
 
-function changed(value: unknown, path: Path, change: (at: unknown) => unknown): unknown {
+/** A copy of `value` with what `change` makes of its part at `path`. */
+export function changed(value: unknown, path: Path, change: (at: unknown) => unknown): unknown {
   const [key, ...rest] = path;
   if (key === undefined) return change(value);
   const copy: unknown = Array.isArray(value) ? [...value] : { ...(value as object) };

@@ -17,22 +17,12 @@ import {
 import { gaugesAboveZero, settled } from "./support/gauges.ts";
 import { startServing } from "./support/serving.ts";
 import { unstuck } from "./support/stuck.ts";
+import { seededRandom } from "./support/seeded-random.ts";
 
 const ROUNDS = 6;
 const REQUESTS = 20;
 const DEATHS = 3;
 const TOKENS = 24;
-
-/** Mulberry32: the same numbers for the same seed. */
-function seeded(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
-}
 
 test.each([
   { lookup_async: true, load_async: true },
@@ -53,7 +43,7 @@ test.each([
     const undisturbed: Answer[] = [];
     for (const prompt of prompts)
       undisturbed.push(await generate(application, prompt, { noReuse: true, maxTokens: TOKENS }));
-    const random = seeded(Number(modes.lookup_async) * 2 + Number(modes.load_async) + 1);
+    const random = seededRandom(Number(modes.lookup_async) * 2 + Number(modes.load_async) + 1);
     for (let round = 0; round < ROUNDS; round++) {
       await application.frontEnd.dropLocalCache();
       const deaths = Array.from({ length: DEATHS }, () => ({

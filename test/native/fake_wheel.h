@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "engines/engine_options.h"
 #include "engines/mooncake/python/interpreter.h"
 #include "engines/mooncake/python/objects.h"
 
@@ -35,6 +36,20 @@ class FakeWheel {
     setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
     python::startPython(executable, library);
     ask("begin", uint64_t{0});
+  }
+
+  /** Of an engine over this wheel. */
+  mooncake_kv::MooncakeOptions options() const {
+    mooncake_kv::MooncakeOptions made;
+    made.pythonExecutable = executable;
+    made.pythonLibrary = library;
+    made.localHostname = "127.0.0.1";
+    made.metadataServer = "P2PHANDSHAKE";
+    made.localBufferBytes = 1 << 20;
+    made.protocol = "tcp";
+    // An address that is never connected to.
+    made.masterServerAddress = "etcd://127.0.0.1:1";
+    return made;
   }
 
   void plan(const std::string& how) { ask("plan", how); }

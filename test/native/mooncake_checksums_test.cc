@@ -24,15 +24,7 @@ constexpr uint8_t ARRIVED = 0x11;
 class MooncakeChecksums : public testing::TestWithParam<std::vector<uint64_t>> {
  protected:
   void open(Verify verify) {
-    MooncakeOptions options;
-    options.pythonExecutable = wheel.executable;
-    options.pythonLibrary = wheel.library;
-    options.localHostname = "127.0.0.1";
-    options.metadataServer = "P2PHANDSHAKE";
-    options.localBufferBytes = 1 << 20;
-    options.protocol = "tcp";
-    // An address that is never connected to.
-    options.masterServerAddress = "etcd://127.0.0.1:1";
+    MooncakeOptions options = wheel.options();
     options.verify = verify;
     const auto make = [options, parked = std::make_shared<Parked>(), refused = std::make_shared<RefusedKeys>()] {
       return std::make_shared<MooncakeEngine>(options, parked, WHEEL_GIVES_UP_AFTER, refused);

@@ -30,15 +30,7 @@ class MooncakeGivenUp : public testing::Test {
  protected:
   void SetUp() override { open(); }
   void open() {
-    MooncakeOptions options;
-    options.pythonExecutable = wheel.executable;
-    options.pythonLibrary = wheel.library;
-    options.localHostname = "127.0.0.1";
-    options.metadataServer = "P2PHANDSHAKE";
-    options.localBufferBytes = 1 << 20;
-    options.protocol = "tcp";
-    // An address that is never connected to.
-    options.masterServerAddress = "etcd://127.0.0.1:1";
+    MooncakeOptions options = wheel.options();
     options.keysPerCallMax = 1;
     const auto make = [options, parked = std::make_shared<Parked>()] {
       return std::make_shared<MooncakeEngine>(options, parked, milliseconds(200));

@@ -23,14 +23,6 @@ constexpr uint8_t ARRIVED = 0x11;
 class MooncakeRemoved : public testing::Test {
  protected:
   void SetUp() override {
-    options.pythonExecutable = wheel.executable;
-    options.pythonLibrary = wheel.library;
-    options.localHostname = "127.0.0.1";
-    options.metadataServer = "P2PHANDSHAKE";
-    options.localBufferBytes = 1 << 20;
-    options.protocol = "tcp";
-    // An address that is never connected to.
-    options.masterServerAddress = "etcd://127.0.0.1:1";
     options.reportTiers = true;
     const auto make = [this, parked = std::make_shared<Parked>()] { return std::make_shared<MooncakeEngine>(options, parked); };
     host = EngineHost::open({.traits = {.lanes = {.exists = 1, .get = 1, .put = 1, .control = 1}, .mayHang = true}, .make = make});
@@ -65,7 +57,7 @@ class MooncakeRemoved : public testing::Test {
 
   static constexpr int32_t BYTES = 65'536;
   FakeWheel wheel;
-  MooncakeOptions options;
+  MooncakeOptions options = wheel.options();
   World world{8, {BYTES}};
   std::shared_ptr<EngineHost> host;
 };

@@ -1,5 +1,7 @@
 /** Wrong values, and what puts one in the place of any part of a right one. */
 
+import { changed } from "../attack/mutate.ts";
+
 export const nothing = (): void => undefined;
 
 export const GARBAGE: readonly unknown[] = [
@@ -37,10 +39,6 @@ export function pathsOf(value: unknown, at: Path = []): Path[] {
 }
 
 /** A copy of `value` with `by` at the place. */
-export function replaced(value: unknown, [key, ...rest]: Path, by: unknown): unknown {
-  if (key === undefined) return by;
-  const copy: unknown = Array.isArray(value) ? [...value] : { ...(value as object) };
-  const record = copy as Record<string | number, unknown>;
-  record[key] = replaced(record[key], rest, by);
-  return copy;
+export function replaced(value: unknown, path: Path, by: unknown): unknown {
+  return changed(value, path, () => by);
 }

@@ -4,6 +4,7 @@ import type { TableDimensions } from "../../blocks/tables.ts";
 import type { ConnectorConfig } from "../../config/connector-config.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import type { ConnectorEnvironment } from "../../config/environment.ts";
+import { isRecord } from "../../config/json-text.ts";
 import { schedulerBlockSize } from "../../config/kv-cache-config.ts";
 import type { KvCacheConfig, KvLayout } from "../../config/kv-cache-config.ts";
 import { OPEN_FILES_REMEDY, OPEN_FILES_RUNTIME, openFilesMax } from "../../config/open-files.ts";
@@ -142,7 +143,7 @@ function checkOpenFiles(): void {
 }
 
 function checkObject(value: unknown, field: string, remedy: string): void {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return;
+  if (isRecord(value)) return;
   const code = value === undefined ? "MISSING" : "INVALID_TYPE";
   fail(code, field, value, "must be an object", remedy);
 }

@@ -1,4 +1,5 @@
 /** The value of an identity key: canonical JSON, so that equal identities are equal bytes. */
+import { isRecord } from "../../config/json-text.ts";
 import { IDENTITY_FORMAT } from "./identity.ts";
 import type { PoolIdentity } from "./identity.ts";
 
@@ -68,8 +69,4 @@ export function shownJson(value: unknown): string {
 function isFlat(value: unknown, depthMax: number): boolean {
   if (typeof value !== "object" || value === null) return true;
   return depthMax > 0 && Object.values(value).every((each) => isFlat(each, depthMax - 1));
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

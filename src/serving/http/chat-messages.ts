@@ -1,3 +1,4 @@
+import { isRecord } from "../../config/json-text.ts";
 import { showValue } from "../../errors.ts";
 import type { ChatMessage } from "../model/tokenizer.ts";
 import { badParameter } from "./errors.ts";
@@ -47,7 +48,7 @@ export function chatMessages(messages: unknown, ignored: IgnoredField): ChatMess
   }
   return messages.map((message: unknown, index) => {
     const at = `messages[${index}]`;
-    if (!isObject(message)) throw badParameter(at, "must be an object with role and content.");
+    if (!isRecord(message)) throw badParameter(at, "must be an object with role and content.");
     const role = roleOf(message["role"], at);
     refuseCalls(message, at);
     checkFields(message, MESSAGE_FIELDS, { at, kind: "messages[]" }, ignored);
@@ -92,7 +93,7 @@ function contentTexts(content: unknown, at: string, ignored: IgnoredField): Chat
 }
 
 function partText(part: unknown, at: string, ignored: IgnoredField): string {
-  if (!isObject(part)) throw badParameter(at, 'must be {"type": "text", "text": "..."}.');
+  if (!isRecord(part)) throw badParameter(at, 'must be {"type": "text", "text": "..."}.');
   const { type, text } = part;
   if (type !== "text" || typeof text !== "string") {
     const problem = `a part of type ${showValue(type ?? null, 80)} is not supported. Use {"type": "text", "text": "..."}.`;
@@ -100,8 +101,4 @@ function partText(part: unknown, at: string, ignored: IgnoredField): string {
   }
   checkFields(part, PART_FIELDS, { at, kind: "messages[].content[]" }, ignored);
   return text;
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

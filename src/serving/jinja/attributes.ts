@@ -31,19 +31,20 @@ export function itemOf(value: Value, index: Value): Value {
     const found = Array.isArray(index) || index instanceof Map ? undefined : value.get(index);
     if (found !== undefined) return found;
   }
-  const items = Array.isArray(value)
-    ? value
-    : value instanceof PyTuple
-      ? value.items
-      : typeof value === "string"
-        ? Array.from(value)
-        : undefined;
+  const items = indexed(value);
   if (items !== undefined && (typeof index === "number" || typeof index === "boolean")) {
     const found = items.at(Number(index));
     const none = new Undefined(`${typeName(value)} object has no element ${Number(index)}`);
     return given(found, none);
   }
   return typeof index === "string" ? attributeOf(value, index) : missing(value, index);
+}
+
+/** What lies in a list, a tuple or a text, by number; undefined for other values. */
+function indexed(value: Value): readonly Value[] | undefined {
+  if (Array.isArray(value)) return value;
+  if (value instanceof PyTuple) return value.items;
+  return typeof value === "string" ? Array.from(value) : undefined;
 }
 
 function missing(value: Value, name: Value): Undefined {
@@ -54,13 +55,7 @@ function missing(value: Value, name: Value): Undefined {
 
 /** `value[start:stop:step]`. */
 export function sliceOf(value: Value, bounds: readonly (Value | null)[]): Value {
-  const items = Array.isArray(value)
-    ? value
-    : value instanceof PyTuple
-      ? value.items
-      : typeof value === "string"
-        ? Array.from(value)
-        : undefined;
+  const items = indexed(value);
   if (items === undefined) {
     defined(value);
     return new Undefined(`'${typeName(value)}' object cannot be sliced`);
