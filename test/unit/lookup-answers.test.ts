@@ -170,6 +170,20 @@ describe("hashing", () => {
     expect(lookup.idle()).toBe(true);
   });
 
+  test("a question that brings the hashes answers whoever has asked for them", () => {
+    const { world, lookup } = start();
+    const request = add(world, 40);
+    hashRows(world, request, 10);
+    const { slot, generation } = request;
+    world.inbox.push({ kind: "hashRequest", slot, generation });
+    ask(world, request, 1, 40, 10);
+    world.run(lookup, world.context());
+    expect(world.sent.filter(({ kind }) => kind === "hashed")).toEqual([
+      { kind: "hashed", slot, generation, blocks: 10 },
+    ]);
+    expect(dones(world)).toHaveLength(1);
+  });
+
   test("a lookup hashes what it needs once; the prompt is not hashed again for `hashed`", () => {
     const { world, lookup } = start();
     const { slot, generation } = add(world, 40);

@@ -148,6 +148,9 @@ export class LookupActor implements Actor {
     if (known) return this.#stale(message, context);
     this.#answers.asked(slot, attempt);
     this.#open(slot, generation, attempt, tokens, hashedBlocks, context);
+    // A late copy of a question may bring hashes that somebody else has asked for and still waits for.
+    if (this.#hashing.covers(slot, promptBlocks(this.#tables, slot)))
+      this.#sendHashed(slot, generation, context);
   }
 
   #open(
